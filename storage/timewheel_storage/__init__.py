@@ -1,0 +1,1 @@
+"""Adapters of `timewheel.store.port`: `memory` (the model) and `sqlite`."""

@@ -1,0 +1,1 @@
+"""MAY it start now? `bucket`, `ready` and `limits` decide; `dispatcher` and `gate` act."""

@@ -1,0 +1,199 @@
+"""Every error timewheel raises on purpose, as one tree.
+
+    TimewheelError
+    |-- InvalidTime (ValueError)          a `when` or a delay that names no usable instant
+    |-- InvalidOption (TypeError)         an option that is unknown, misplaced or has a bad value
+    |-- InvalidTask (TypeError)           a function that no fresh process could find, or a bad call of it
+    |-- NotSerializable (TypeError)       an argument that would not come back as it went in
+    |-- JobNotFound (LookupError)
+    |-- IdempotencyConflict               the key was used with another request; `.job_id` names it
+    |-- PartlyScheduled                   at_many stopped half way; `.jobs` are acknowledged, `.cause` says why
+    |-- WaitTimeout (TimeoutError)        each of these five carries `.job`
+    |-- JobDead, JobCancelled, JobSkipped
+    |-- ResultOmitted                     the handler succeeded, its result could not be kept
+    |-- NotStarted, NotOwner, WrongThread, ForkedScheduler, NotInJob
+    |-- SchedulerFailed                   the scheduler stopped after a fault; `.cause` is the fault
+    |-- Overloaded                        a bounded queue is full (HTTP answers 429)
+    `-- JournalError                      each names the journal's `.path`
+        |-- JournalOwned                  another process fires its jobs; `.owner` says which
+        |-- JournalBusy                   another program holds the database's write lock
+        |-- JournalFull                   no space: nothing was accepted
+        |-- JournalCorrupt                not a database, damaged, or not ours
+        |-- JournalTruncated              commits that were made are missing from the file
+        |-- JournalNewer                  written by a newer timewheel
+        |-- JournalUnsafe                 a place where SQLite's locks do not work (network file system)
+        |-- JournalUnavailable            cannot be created, opened, or is gone
+        `-- JournalUnknown                the outcome of a commit is unknown: retry with the same key
+
+A message says what was wrong, with which value, and the way out. Control flow of handlers (Permanent, Transient,
+Throttled, Snooze) is not an error of timewheel: it lives in `timewheel.work.classify`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class TimewheelError(Exception):
+    """Base of every error that timewheel raises on purpose."""
+
+
+class InvalidTime(TimewheelError, ValueError):
+    """A time or a delay that cannot be used: naive, not finite, negative, out of range, or of the wrong unit."""
+
+
+class InvalidOption(TimewheelError, TypeError):
+    """An option that does not exist, stands in the wrong place, or has a value outside its range."""
+
+
+class InvalidTask(TimewheelError, TypeError):
+    """A function that a fresh process could not find again, or arguments that do not fit its signature."""
+
+
+class NotSerializable(TimewheelError, TypeError):
+    """An argument that would not come back from the journal exactly as it went in."""
+
+
+class JobNotFound(TimewheelError, LookupError):
+    """No job has this id (`.job_id`, as it was given)."""
+
+    def __init__(self, message: str, *, job_id: str) -> None:
+        super().__init__(message)
+        self.job_id = job_id
+
+
+class IdempotencyConflict(TimewheelError):
+    """The idempotency key was used before with a different request; `.job_id` is the job that holds it."""
+
+    def __init__(self, message: str, *, key: str, job_id: str) -> None:
+        super().__init__(message)
+        self.key = key
+        self.job_id = job_id
+
+
+class PartlyScheduled(TimewheelError):
+    """`at_many` failed after some of its jobs were acknowledged: `.jobs` are durable, `.cause` is the failure."""
+
+    def __init__(self, message: str, *, jobs: Sequence[Any], cause: BaseException) -> None:
+        super().__init__(message)
+        self.jobs = list(jobs)
+        self.cause = cause
+
+
+class _JobError(TimewheelError):
+    """An error about one job, whose latest snapshot is `.job`."""
+
+    def __init__(self, message: str, *, job: Any) -> None:
+        super().__init__(message)
+        self.job = job
+
+
+class WaitTimeout(_JobError, TimeoutError):
+    """The job was not final when the wait ended; the job itself is untouched."""
+
+
+class JobDead(_JobError):
+    """The job failed for good: it is a dead letter."""
+
+
+class JobCancelled(_JobError):
+    """The job was cancelled."""
+
+
+class JobSkipped(_JobError):
+    """The job was skipped by a policy it was given."""
+
+
+class ResultOmitted(_JobError):
+    """The job succeeded, but its result was not JSON or was too large to keep; the message says which."""
+
+
+class NotStarted(TimewheelError):
+    """A verb was used before `start()` or after `stop()`."""
+
+
+class NotOwner(TimewheelError):
+    """This scheduler stands by (`when_owned="wait"`): another process owns the journal, so it may only read."""
+
+
+class WrongThread(TimewheelError):
+    """An async verb was used from another event loop or thread; use `scheduler.blocking` there."""
+
+
+class ForkedScheduler(TimewheelError):
+    """A scheduler was used in a child process forked after it started; create one in the child."""
+
+
+class NotInJob(TimewheelError):
+    """`current()` was called outside a running job."""
+
+
+class SchedulerFailed(TimewheelError):
+    """The scheduler stopped dispatching after a fault; `.cause` is the fault."""
+
+    def __init__(self, message: str, *, cause: BaseException) -> None:
+        super().__init__(message)
+        self.cause = cause
+
+
+class Overloaded(TimewheelError):
+    """A bounded queue is full; try again after `.retry_after_s` seconds."""
+
+    def __init__(self, message: str, *, retry_after_s: float) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
+
+
+class JournalError(TimewheelError):
+    """Something is wrong with the journal at `.path` (a file's path, or "memory")."""
+
+    def __init__(self, message: str, *, path: str) -> None:
+        super().__init__(message)
+        self.path = path
+
+
+class JournalOwned(JournalError):
+    """Another process owns the journal; `.owner` has its pid, host and since when (None where unreadable)."""
+
+    def __init__(self, message: str, *, path: str, owner: dict[str, Any] | None = None) -> None:
+        super().__init__(message, path=path)
+        self.owner = owner
+
+
+class JournalBusy(JournalError):
+    """Another program held the database's write lock for too long; nothing was written."""
+
+
+class JournalFull(JournalError):
+    """There is no space left for the journal; nothing was written."""
+
+
+class JournalCorrupt(JournalError):
+    """The file is damaged, is not a database, or belongs to another program; it was left untouched."""
+
+
+class JournalTruncated(JournalError):
+    """The file lacks commits that were made: `.missing` is the first and the last missing commit number."""
+
+    def __init__(self, message: str, *, path: str, missing: tuple[int, int]) -> None:
+        super().__init__(message, path=path)
+        self.missing = missing
+
+
+class JournalNewer(JournalError):
+    """The journal was written by a newer version of timewheel; it was left untouched."""
+
+
+class JournalUnsafe(JournalError):
+    """The journal lies where SQLite's locks cannot be trusted (a network file system)."""
+
+
+class JournalUnavailable(JournalError):
+    """The journal cannot be created, opened or written at all, or its file is gone."""
+
+
+class JournalUnknown(JournalError):
+    """An I/O error came back from a commit: it may or may not have happened. Retry with the same idempotency key."""

@@ -1,0 +1,1 @@
+"""What `serve` can run without user code."""

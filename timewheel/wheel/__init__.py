@@ -1,0 +1,1 @@
+"""WHICH TICK is next? `level` and `wheel` decide; `ticker` acts."""

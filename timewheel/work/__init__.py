@@ -1,0 +1,1 @@
+"""RUN it. `lifecycle`, `backoff`, `classify` and `context` decide; `worker` and `runner` act."""
