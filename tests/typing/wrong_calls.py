@@ -1,0 +1,69 @@
+"""Wrong calls of the public API. Every line marked so must be refused by mypy --strict and by pyright, no other line.
+
+Checked, never run. One mistake a line.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from timewheel import Job, Queue, Rate, Retry, Scheduler
+
+scheduler = Scheduler("memory://")
+when = datetime(2030, 1, 1, tzinfo=UTC)
+
+
+@scheduler.task
+async def plain(user_id: int) -> str:
+    return str(user_id)
+
+
+@scheduler.task
+def sync(a: int, *, b: str = "") -> float:
+    return a * 1.0
+
+
+@scheduler.task(queu="mail")  # WRONG an option that does not exist
+async def typo() -> None: ...
+
+
+async def arguments() -> None:
+    await scheduler.at(when, plain)  # WRONG one too few
+    await scheduler.at(when, plain, "42")  # WRONG type
+    await scheduler.at(when, plain, 1, 2)  # WRONG one too many
+    await scheduler.now(sync, 1, c="x")  # WRONG name
+    await scheduler.now(sync, 1, b=2)  # WRONG type of a keyword
+    await scheduler.after(5, sync, b="x")  # WRONG one is missing
+    scheduler.new(when, plain, None)  # WRONG type in a draft
+    scheduler.blocking.after(5, plain, "x")  # WRONG type from a thread
+
+
+async def times() -> None:
+    await scheduler.at("tomorrow", plain, 1)  # WRONG a text is no time
+    await scheduler.at(timedelta(seconds=1), plain, 1)  # WRONG a delay is no time
+    await scheduler.after(when, plain, 1)  # WRONG a time is no delay
+    await scheduler.after(None, plain, 1)  # WRONG nothing is no delay
+    await scheduler.at(when, 42)  # WRONG a number is no task
+
+
+async def options() -> None:
+    scheduler.options(priorty=3)  # WRONG an option that does not exist
+    scheduler.options(tags="abc")  # WRONG a bare text is not a list of tags
+    scheduler.options(priority="high")  # WRONG type
+    scheduler.options(timeout_s="30")  # WRONG type
+    Scheduler("memory://", durability="fast")  # WRONG no such durability
+    Scheduler("memory://", when_owned="steal")  # WRONG no such choice
+    Scheduler("memory://", rate=100)  # WRONG a rate has a unit
+    Rate("5")  # WRONG type
+    Queue(rate=5)  # WRONG a rate has a unit
+    Retry(5)  # WRONG by name only
+    Retry(tries=5)  # WRONG an option that does not exist
+
+
+async def results(job: Job[str]) -> None:
+    number: int = await job.result()  # WRONG type of the result
+    other: Job[int] = await scheduler.now(plain, 1)  # WRONG type of the job
+    narrow: Job[str] = await scheduler.now(sync, 1)  # WRONG type of the job
+    job.state = job.state  # WRONG a snapshot is frozen
+    scheduler.jobs(state="RUNNING")  # WRONG no such state of a job
+    print(number, other, narrow)  # noqa: T201
