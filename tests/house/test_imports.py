@@ -18,10 +18,13 @@ MAY_ACT = {
     "timewheel.targets",
     "timewheel.testing",
     "timewheel.scheduler",
+    "timewheel.desk",
     "timewheel.engine",
     "timewheel.job",
     "timewheel.blocking",
     "timewheel.connect",
+    "timewheel.verbs",
+    "timewheel.waiters",
     "timewheel.alarm",
     "timewheel.system",
     "timewheel.tasks",
@@ -42,7 +45,7 @@ ACTS = re.findall(
 PURE_PARTS = {"pathlib.PurePath", "pathlib.PurePosixPath", "os.path.basename"}
 CLOCKS = {"time", "random", "secrets"}
 CLOCK_CALLS = re.compile(r"(^|\.)(datetime\.(now|utcnow|today)|date\.today|uuid[14]|urandom)$")
-WAITS = re.compile(r"^asyncio\.(sleep|to_thread)$|\.run_in_executor$")
+WAITS = re.compile(r"^asyncio\.(sleep|to_thread)$|\.run_in_executor$|loop(\(\))?\.time$")
 OUTSIDE_THE_CORE = ("timewheel.cli", "timewheel.serve", "timewheel.targets", "timewheel.testing", "timewheel.__main__")
 ADAPTERS_SEE = ("timewheel.store.port", "timewheel.store.changes", "timewheel.model", "timewheel.errors")
 
