@@ -1,1 +1,101 @@
-"""timewheel."""
+"""timewheel: an embedded, durable job scheduler for asyncio. One process, one file.
+
+from timewheel import Scheduler
+
+scheduler = Scheduler("sqlite:///jobs.db")
+
+@scheduler.task(name="mail.reset")
+async def send_reset(user_id: int) -> None: ...
+
+async with scheduler:
+    await scheduler.after(900, send_reset, 42)
+"""
+
+from timewheel.errors import (
+    ForkedScheduler,
+    IdempotencyConflict,
+    InvalidOption,
+    InvalidTask,
+    InvalidTime,
+    JobCancelled,
+    JobDead,
+    JobNotFound,
+    JobSkipped,
+    JournalBusy,
+    JournalCorrupt,
+    JournalError,
+    JournalFull,
+    JournalNewer,
+    JournalOwned,
+    JournalTruncated,
+    JournalUnavailable,
+    JournalUnknown,
+    JournalUnsafe,
+    NotInJob,
+    NotOwner,
+    NotSerializable,
+    NotStarted,
+    Overloaded,
+    PartlyScheduled,
+    ResultOmitted,
+    SchedulerFailed,
+    TimewheelError,
+    WaitTimeout,
+    WrongThread,
+)
+from timewheel.handles import Draft, Page, Query
+from timewheel.job import Job
+from timewheel.model import CancelAnswer, JobState, RescheduleAnswer
+from timewheel.policies import Queue, Rate, Retry
+from timewheel.scheduler import Scheduler
+from timewheel.work.classify import Permanent, Snooze, Throttled, Transient
+from timewheel.work.context import current
+
+__all__ = [
+    "CancelAnswer",
+    "Draft",
+    "ForkedScheduler",
+    "IdempotencyConflict",
+    "InvalidOption",
+    "InvalidTask",
+    "InvalidTime",
+    "Job",
+    "JobCancelled",
+    "JobDead",
+    "JobNotFound",
+    "JobSkipped",
+    "JobState",
+    "JournalBusy",
+    "JournalCorrupt",
+    "JournalError",
+    "JournalFull",
+    "JournalNewer",
+    "JournalOwned",
+    "JournalTruncated",
+    "JournalUnavailable",
+    "JournalUnknown",
+    "JournalUnsafe",
+    "NotInJob",
+    "NotOwner",
+    "NotSerializable",
+    "NotStarted",
+    "Overloaded",
+    "Page",
+    "PartlyScheduled",
+    "Permanent",
+    "Query",
+    "Queue",
+    "Rate",
+    "RescheduleAnswer",
+    "ResultOmitted",
+    "Retry",
+    "Scheduler",
+    "SchedulerFailed",
+    "Snooze",
+    "Throttled",
+    "TimewheelError",
+    "Transient",
+    "WaitTimeout",
+    "WrongThread",
+    "current",
+]

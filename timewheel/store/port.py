@@ -112,8 +112,11 @@ class Store(Protocol):
         (checkpoints, high-water mark). Called about once a second.
         """
 
-    async def close(self) -> None:
-        """Give up ownership and close. Harmless when repeated."""
+    async def close(self, *, keep_ownership: bool = False) -> None:
+        """Close, and give up ownership unless `keep_ownership`. Harmless when repeated."""
+
+    def disown(self) -> None:
+        """Give up an ownership that `close` kept; from any thread. Harmless when there is none."""
 
     async def lanes(self) -> list[Lane]:
         """Every lane that was ever used."""

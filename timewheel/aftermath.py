@@ -1,0 +1,116 @@
+"""What follows from a durable batch: places in memory, waiters woken, notices made. One turn of the loop, no awaits."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from timewheel.events import AttemptsEnded, JobsEnded, JobsScheduled, Notices
+from timewheel.model import FINAL_STATES, CancelAnswer, JobState, RescheduleAnswer
+from timewheel.store.changes import (
+    Cancelled,
+    Change,
+    Claimed,
+    Outcome,
+    Rescheduled,
+    Settle,
+    Settled,
+    Stale,
+    Submitted,
+    Unheld,
+)
+
+if TYPE_CHECKING:
+    from timewheel.store.loader import Loader
+    from timewheel.waiters import Waiters
+
+
+class Consequences:
+    """See the module. `queue_of(settle)` names the queue of a settlement that this process made."""
+
+    def __init__(self, loader: Loader, waiters: Waiters, notices: Notices) -> None:
+        self._loader = loader
+        self._waiters = waiters
+        self._notices = notices
+        self.queues: dict[int, str] = {}  # of the settlements under way, by job id; kept only while notices are wanted
+        self._handlers: dict[type, Callable[[Any, Any], None]] = {
+            Submitted: self._submitted,
+            Settled: self._settled,
+            Stale: self._stale,
+            Cancelled: self._cancelled,
+            Rescheduled: self._rescheduled,
+            Claimed: self._claimed,
+            Unheld: self._unheld,
+        }
+
+    def draw(self, changes: list[Change], outcomes: list[Outcome]) -> None:
+        """Act on a batch that is durable."""
+        handlers = self._handlers
+        for change, outcome in zip(changes, outcomes, strict=True):
+            handler = handlers.get(type(outcome))
+            if handler is not None:
+                handler(change, outcome)
+        if self._notices.wanted:
+            self._notify(changes, outcomes)
+
+    def _submitted(self, change: Any, outcome: Submitted) -> None:
+        if outcome.created:
+            self._loader.placed(outcome.lane, change.request.scheduled_at, outcome.job_id)
+
+    def _settled(self, _: Settle, outcome: Settled) -> None:
+        if outcome.job_state is JobState.SCHEDULED:
+            self._loader.placed(outcome.lane, outcome.due_at, outcome.job_id)
+        elif self._waiters and outcome.job_state in FINAL_STATES:
+            self._waiters.final(outcome.job_id)
+
+    def _stale(self, _: Settle, outcome: Stale) -> None:
+        self._waiters.final(outcome.job_id)  # it was settled before, by a batch whose outcome was unknown
+
+    def _cancelled(self, _: Any, outcome: Cancelled) -> None:
+        if outcome.was_scheduled:
+            self._loader.became_stale()
+        if outcome.answer is CancelAnswer.CANCELLED:
+            self._waiters.final(outcome.job_id)
+
+    def _rescheduled(self, _: Any, outcome: Rescheduled) -> None:
+        if outcome.was_scheduled:
+            self._loader.became_stale()
+        if outcome.answer is RescheduleAnswer.MOVED:
+            self._loader.placed(outcome.lane, outcome.due_at, outcome.job_id)
+
+    def _claimed(self, _: Any, outcome: Claimed) -> None:
+        for job_id in outcome.skipped:
+            self._waiters.final(job_id)
+
+    def _unheld(self, _: Any, outcome: Unheld) -> None:
+        for lane, due_at, job_id in outcome.places:
+            self._loader.placed(lane, due_at, job_id)
+
+    def _notify(self, changes: list[Change], outcomes: list[Outcome]) -> None:
+        scheduled: Counter[str] = Counter()
+        ended = AttemptsEnded([], [], [], [], [])
+        skipped = cancelled = 0
+        for change, outcome in zip(changes, outcomes, strict=True):
+            if isinstance(outcome, Submitted) and outcome.created:
+                scheduled[change.request.queue] += 1  # type: ignore[union-attr]  # a Submit has this outcome
+            elif isinstance(outcome, Settled) and isinstance(change, Settle):
+                self._note_ending(ended, change, outcome)
+            elif isinstance(outcome, Claimed):
+                skipped += len(outcome.skipped)
+            elif isinstance(outcome, Cancelled):
+                cancelled += outcome.answer is CancelAnswer.CANCELLED
+        if scheduled:
+            self._notices.emit(JobsScheduled(dict(scheduled)))
+        if ended.queues:
+            self._notices.emit(ended)
+        for state, jobs in ((JobState.SKIPPED, skipped), (JobState.CANCELLED, cancelled)):
+            if jobs:
+                self._notices.emit(JobsEnded(state, jobs))
+
+    def _note_ending(self, ended: AttemptsEnded, change: Settle, outcome: Settled) -> None:
+        ended.queues.append(self.queues.pop(change.job_id, ""))
+        ended.attempt_states.append(change.attempt_state)
+        ended.job_states.append(outcome.job_state)
+        ended.dispatch_lags_us.append(change.dispatch_lag_us)
+        ended.start_lags_us.append(change.start_lag_us)

@@ -1,0 +1,293 @@
+"""The verbs for other threads: `scheduler.blocking`. Each hands its work to the scheduler's loop and waits for it.
+
+Sync handlers run in threads, so this is how they schedule. Applications without a loop start the scheduler here:
+`with scheduler.blocking:` runs it on an event loop in a thread of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
+from datetime import datetime, timedelta
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar, Unpack, overload
+
+from timewheel.errors import NotStarted, WrongThread
+from timewheel.handles import Attempt, Draft, Page, Query
+from timewheel.job import Job, Snapshot, result_of
+from timewheel.model import CancelAnswer, JobState, RescheduleAnswer
+from timewheel.options import OneShotOptions
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    from timewheel.scheduling import Delay, Scheduling, When
+
+P = ParamSpec("P")
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
+T = TypeVar("T")
+
+
+class Home(Protocol):
+    """The scheduler, as seen from another thread."""
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop | None:
+        """The event loop it was started on."""
+
+    async def start(self) -> None:
+        """See Scheduler.start."""
+
+    async def stop(self, grace_s: float = 10) -> None:
+        """See Scheduler.stop."""
+
+    def options(self, **options: Unpack[OneShotOptions]) -> Scheduling:
+        """See Scheduler.options."""
+
+    async def get_job(self, job_id: str) -> Job[Any]:
+        """See Scheduler.get_job."""
+
+    def jobs(self, **which: Any) -> Query[Job[Any]]:
+        """See Scheduler.jobs."""
+
+    def queue(self, name: str) -> Any:
+        """See Scheduler.queue."""
+
+
+Call = Callable[[Coroutine[Any, Any, Any]], Any]
+
+
+class BlockingJob(Snapshot[R_co], Generic[R_co]):
+    """A job with synchronous verbs; each does what the verb of the same name does on Job."""
+
+    __slots__ = ("_call", "_job")
+
+    def __init__(self, job: Job[R_co], call: Call) -> None:
+        super().__init__(job.desk, job.source, created=job.created)
+        self._job = job
+        self._call = call
+
+    def refresh(self) -> BlockingJob[R_co]:
+        """A new snapshot."""
+        return BlockingJob(self._call(self._job.refresh()), self._call)
+
+    def cancel(self, reason: str = "") -> CancelAnswer:
+        """Cancel it."""
+        answer: CancelAnswer = self._call(self._job.cancel(reason))
+        return answer
+
+    def reschedule(self, when: datetime | float | timedelta) -> RescheduleAnswer:
+        """Move it."""
+        answer: RescheduleAnswer = self._call(self._job.reschedule(when))
+        return answer
+
+    def wait(self, timeout_s: float | None = None) -> BlockingJob[R_co]:
+        """Wait until it is final."""
+        return BlockingJob(self._call(self._job.wait(timeout_s)), self._call)
+
+    def result(self, timeout_s: float | None = None) -> R_co:
+        """Wait until it is final and return what the handler returned."""
+        return result_of(self.wait(timeout_s))
+
+    def attempts(self) -> list[Attempt]:
+        """Every attempt, in order."""
+        attempts: list[Attempt] = self._call(self._job.attempts())
+        return attempts
+
+
+class BlockingScheduling:
+    """at, after, now, new and at_many, synchronous. They do and raise what the verbs of the same name do."""
+
+    _verbs: Scheduling
+    _call: Call
+
+    @overload
+    def at(self, when: When, fn: Callable[P, Awaitable[R]], /, *args: P.args, **kwargs: P.kwargs) -> BlockingJob[R]: ...
+    @overload
+    def at(self, when: When, fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> BlockingJob[R]: ...
+    @overload
+    def at(self, when: When, fn: str, /, *args: Any, **kwargs: Any) -> BlockingJob[Any]: ...
+    def at(self, when: When, fn: Callable[..., Any] | str, /, *args: Any, **kwargs: Any) -> BlockingJob[Any]:
+        """Run `fn` once at `when`."""
+        return BlockingJob(self._call(self._verbs.at(when, fn, *args, **kwargs)), self._call)
+
+    @overload
+    def after(
+        self, delay: Delay, fn: Callable[P, Awaitable[R]], /, *args: P.args, **kwargs: P.kwargs
+    ) -> BlockingJob[R]: ...
+    @overload
+    def after(self, delay: Delay, fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> BlockingJob[R]: ...
+    @overload
+    def after(self, delay: Delay, fn: str, /, *args: Any, **kwargs: Any) -> BlockingJob[Any]: ...
+    def after(self, delay: Delay, fn: Callable[..., Any] | str, /, *args: Any, **kwargs: Any) -> BlockingJob[Any]:
+        """Run `fn` once, `delay` from now."""
+        return BlockingJob(self._call(self._verbs.after(delay, fn, *args, **kwargs)), self._call)
+
+    @overload
+    def now(self, fn: Callable[P, Awaitable[R]], /, *args: P.args, **kwargs: P.kwargs) -> BlockingJob[R]: ...
+    @overload
+    def now(self, fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> BlockingJob[R]: ...
+    @overload
+    def now(self, fn: str, /, *args: Any, **kwargs: Any) -> BlockingJob[Any]: ...
+    def now(self, fn: Callable[..., Any] | str, /, *args: Any, **kwargs: Any) -> BlockingJob[Any]:
+        """Run `fn` once, as soon as it may."""
+        return BlockingJob(self._call(self._verbs.now(fn, *args, **kwargs)), self._call)
+
+    def at_many(self, drafts: Iterable[Draft[R]]) -> list[BlockingJob[R]]:
+        """Schedule what `scheduler.new` made."""
+        return [BlockingJob(job, self._call) for job in self._call(self._verbs.at_many(list(drafts)))]
+
+
+class BlockingOptioned(BlockingScheduling):
+    """The synchronous verbs with options."""
+
+    def __init__(self, verbs: Scheduling, call: Call) -> None:
+        self._verbs = verbs
+        self._call = call
+
+
+class Blocking(BlockingScheduling):
+    """See the module. `scheduler.blocking` is one; its verbs raise WrongThread on the scheduler's own loop."""
+
+    def __init__(self, home: Any) -> None:
+        self._home: Home = home
+        self._verbs = home
+        self._call = self._wait_for
+        self._thread: threading.Thread | None = None
+
+    def _wait_for(self, work: Coroutine[Any, Any, T]) -> T:
+        loop = self._home.loop
+        try:
+            if loop is None or loop.is_closed():
+                raise NotStarted("the scheduler is not started: `async with scheduler:`, or `with scheduler.blocking:`")
+            if _running_loop() is loop:
+                raise WrongThread(
+                    "scheduler.blocking was used on the scheduler's own event loop, where it would wait for itself: "
+                    "write `await scheduler.after(...)` there"
+                )
+        except BaseException:
+            work.close()
+            raise
+        return asyncio.run_coroutine_threadsafe(work, loop).result()
+
+    def options(self, **options: Unpack[OneShotOptions]) -> BlockingOptioned:
+        """The verbs with these options."""
+        return BlockingOptioned(self._home.options(**options), self._call)
+
+    def get_job(self, job_id: str) -> BlockingJob[Any]:
+        """The job of a public id. Raises JobNotFound."""
+        return BlockingJob(self._wait_for(self._home.get_job(job_id)), self._call)
+
+    def jobs(self, *, state: JobState | str | Iterable[JobState | str] | None = None, **which: Any) -> BlockingQuery:
+        """The jobs that match; takes what Scheduler.jobs takes."""
+        return BlockingQuery(self._home.jobs(state=state, **which), self._call)
+
+    def queue(self, name: str) -> BlockingQueue:
+        """A queue, to pause and resume it."""
+        return BlockingQueue(self._home.queue(name), self._call)
+
+    # ---- for applications without a loop -----------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Start the scheduler on an event loop in a thread of its own. Raises what Scheduler.start raises."""
+        if self._thread is not None:
+            raise NotStarted("scheduler.blocking is started already")
+        loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=_run_loop, args=(loop,), name="timewheel-loop", daemon=True)
+        self._thread.start()
+        try:
+            asyncio.run_coroutine_threadsafe(self._home.start(), loop).result()
+        except BaseException:
+            self._end_loop(loop)
+            raise
+
+    def stop(self, grace_s: float = 10) -> None:
+        """Stop the scheduler (see Scheduler.stop), and the loop if `start` of this object made it."""
+        loop = self._home.loop
+        self._wait_for(self._home.stop(grace_s))
+        if self._thread is not None and loop is not None:
+            self._end_loop(loop)
+
+    def _end_loop(self, loop: asyncio.AbstractEventLoop) -> None:
+        thread, self._thread = self._thread, None
+        loop.call_soon_threadsafe(loop.stop)
+        if thread is not None:
+            thread.join()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+
+class BlockingQuery:
+    """A list of jobs that has not been read yet: `page()` reads one Page, iterating reads everything."""
+
+    def __init__(self, query: Query[Job[Any]], call: Call) -> None:
+        self._query = query
+        self._call = call
+
+    def page(self) -> Page[BlockingJob[Any]]:
+        """One page."""
+        page: Page[Job[Any]] = self._call(_await(self._query))
+        return Page(tuple(BlockingJob(job, self._call) for job in page), page.next_page_token)
+
+    def __iter__(self) -> Iterator[BlockingJob[Any]]:
+        query = self._query
+        while True:
+            page: Page[Job[Any]] = self._call(_await(query))
+            for job in page:
+                yield BlockingJob(job, self._call)
+            if page.next_page_token is None:
+                return
+            query = query.at(page.next_page_token)
+
+    def count(self) -> int:
+        """How many there are."""
+        number: int = self._call(self._query.count())
+        return number
+
+
+class BlockingQueue:
+    """A queue with synchronous verbs (see QueueHandle)."""
+
+    def __init__(self, queue: Any, call: Call) -> None:
+        self._queue = queue
+        self._call = call
+
+    def pause(self) -> None:
+        """Start no more of its jobs."""
+        self._call(self._queue.pause())
+
+    def resume(self) -> None:
+        """Start its jobs again."""
+        self._call(self._queue.resume())
+
+    def update(self, **limits: Any) -> None:
+        """Replace its limits."""
+        self._call(self._queue.update(**limits))
+
+
+async def _await(work: Awaitable[T]) -> T:
+    return await work
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
+
+
+def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
+    asyncio.set_event_loop(loop)
+    try:
+        loop.run_forever()
+    finally:
+        loop.close()

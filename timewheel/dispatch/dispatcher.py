@@ -1,0 +1,289 @@
+"""The dispatcher: from ready to the handler. It claims what may start soon, and lets it through the gate.
+
+A *pump* looks at every queue that has ready jobs, in turn, asks the limits how many may be claimed, and hands the
+committer a claim with that many hints. When the claim's commit has returned, the jobs come to the gate; from there, in
+one loop turn without an await, each is checked again, takes its tokens and is handed to the worker.
+
+Everything here runs in callbacks of one event loop; an error in one of them is a fault of timewheel and is given to
+`failed`, which stops the scheduler.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
+
+from timewheel.dispatch.gate import Claimant, Gate
+from timewheel.model import LAST_CHANCE_LOSSES, SECOND_US, ClockKind, Lane, Now
+from timewheel.store.changes import Claim, Claimed, SaveLimits
+
+if TYPE_CHECKING:
+    from timewheel.dispatch.limits import Limits
+    from timewheel.dispatch.ready import Ready
+    from timewheel.ports import Clock, Timer
+
+MOST_HINTS = 1_000  # of one claim
+AHEAD_US = 20_000
+
+
+class Claims(Protocol):
+    """The committer, as the dispatcher sees it."""
+
+    @property
+    def full(self) -> bool:
+        """Whether the journal has no space: nothing is claimed meanwhile."""
+
+    def claim(self, change: Claim, receive: Callable[[Any], None]) -> None:
+        """Queue a claim."""
+
+    def save_limits(self, change: SaveLimits) -> None:
+        """Write the limits with the next batch."""
+
+
+class Floor(Protocol):
+    """The worker, as the dispatcher sees it."""
+
+    def start(self, claimant: Claimant) -> None:
+        """Run a job that passed the gate."""
+
+    def release(self, claimant: Claimant, reason: str) -> None:
+        """Give a job back that did not pass."""
+
+
+class Surroundings(Protocol):
+    """Whom the dispatcher tells what it cannot settle itself."""
+
+    def drained(self) -> None:
+        """Jobs were taken from ready."""
+
+    def claim_lost(self, job_ids: list[int]) -> None:
+        """A claim's outcome is unknown: some of these may be claimed without anybody to run them."""
+
+    def failed(self, cause: BaseException) -> None:
+        """A fault of timewheel."""
+
+
+class Dispatcher:
+    """See the module."""
+
+    def __init__(
+        self, ready: Ready, limits: Limits, now: Callable[[], Now], clock: Clock, surroundings: Surroundings
+    ) -> None:
+        self.ready = ready
+        self.limits = limits
+        self.gate = Gate()
+        self.watching_since = now()
+        self.draining = False
+        self._now = now
+        self._clock = clock
+        self._surroundings = surroundings
+        self._loop = asyncio.get_running_loop()
+        self._hinted: dict[int, int] = {}  # job id -> lane, of the claims under way
+        self._held: list[tuple[int, int, int]] = []  # last-chance jobs that wait for another one to end
+        self._last_chance_free = True
+        self._turn = 0
+        self._pumping = False
+        self._timer: Timer | None = None
+        self._timer_at = 0
+
+    def wire(self, claims: Claims, floor: Floor) -> None:
+        """Connect the doers it works with."""
+        self._claims = claims
+        self._floor = floor
+
+    # ---- what others tell --------------------------------------------------------------------------------------------
+
+    def fire(self, entries: Sequence[tuple[int, int, int]]) -> None:
+        """The wheels say that these (due_us, job_id, lane) are due."""
+        push = self.ready.push
+        for due_us, job_id, lane in entries:
+            push(due_us, job_id, lane)
+        self.kick()
+
+    def kick(self) -> None:
+        """Something changed: pump in the next loop turn."""
+        if not self._pumping:
+            self._pumping = True
+            self._loop.call_soon(self._pump)
+
+    def ended(self, queue: str, losses: int) -> None:
+        """A job that had entered holds its slot no more."""
+        self.limits.return_slots(queue, 1, entered=True)
+        if losses >= LAST_CHANCE_LOSSES:
+            self._free_last_chance()
+        self.kick()
+
+    def not_entered(self, claimant: Claimant) -> None:
+        """A claimed job that had not entered is gone (given back, cancelled, moved)."""
+        self.limits.return_slots(claimant.queue, 1, entered=False)
+        if claimant.job.losses >= LAST_CHANCE_LOSSES:
+            self._free_last_chance()
+        self.kick()
+
+    def take_back(self, claimant: Claimant) -> None:
+        """A worker gives a withdrawn job back that it had not entered; its tokens are spent (the strict side)."""
+        self.limits.promise_again(claimant.queue)
+        self.gate.park(claimant)
+
+    def resolve(self, job_id: int, ended_attempt: int | None) -> None:
+        """The outcome of a verb is known (see Gate)."""
+        gone = self.gate.resolve(job_id, ended_attempt)
+        if gone is not None:
+            self.not_entered(gone)
+        self.kick()
+
+    def give_back(self, reason: str, kind: ClockKind | None = None, queue: str | None = None) -> None:
+        """Release what waits at the gate: at a drain, at a backward step (one clock), at a pause (one queue)."""
+        for claimant in self.gate.drain(kind):
+            if queue is None or claimant.queue == queue:
+                self._release(claimant, reason)
+            else:
+                self.gate.admit(claimant)
+
+    # ---- the ready queues and the claims under way, for the loader ---------------------------------------------------
+
+    def add_lane(self, lane: Lane) -> None:
+        """Make a lane known."""
+        self.ready.add_lane(lane)
+
+    def ready_size(self, lane: int) -> int:
+        """Entries of a lane that wait for a claim."""
+        return self.ready.size(lane)
+
+    def known_ids(self, lane: int) -> Collection[int]:
+        """Ids that are in ready, held, in a claim under way, or at the gate."""
+        held = (entry[1] for entry in self._held)
+        return {*self.ready.ids(lane), *self._hinted, *self.gate.waiting, *held}
+
+    def clear(self, lane: int) -> None:
+        """Forget the entries of a lane that wait for a claim."""
+        self.ready.clear(lane)
+
+    # ---- claiming ----------------------------------------------------------------------------------------------------
+
+    def _pump(self) -> None:
+        self._pumping = False
+        try:
+            self._open_gate()
+            if not self.draining and not self._claims.full:
+                self._claim_what_may_start()
+            self._arm()
+        except Exception as fault:  # noqa: BLE001  a callback has nobody else to tell
+            self._surroundings.failed(fault)
+
+    def _claim_what_may_start(self) -> None:
+        now = self._now()
+        claimed = False
+        queues = self.ready.queues()
+        self._turn += 1
+        for position in range(len(queues)):
+            queue = queues[(position + self._turn) % len(queues)]
+            room = self.limits.room(queue, now.steady_us, AHEAD_US)
+            if room > 0:
+                share = max(1, self.limits.room_of_whole(now.steady_us, AHEAD_US) // (len(queues) - position))
+                claimed |= self._claim(queue, min(room, share, MOST_HINTS), now)
+        if claimed:
+            values = self.limits.to_save(now.steady_us + AHEAD_US)
+            if values:
+                self._claims.save_limits(SaveLimits(values))
+            self._surroundings.drained()
+
+    def _claim(self, queue: str, most: int, now: Now) -> bool:
+        hints = self.ready.take(queue, most, now)
+        if not hints:
+            return False
+        self.limits.take_slots(queue, len(hints))
+        hinted = self._hinted
+        for _, job_id, lane in hints:
+            hinted[job_id] = lane
+        job_ids = [entry[1] for entry in hints]
+        last_chances = 1 if self._last_chance_free else 0
+        self._last_chance_free = False
+        change = Claim(job_ids, AHEAD_US, self.watching_since, last_chances)
+        self._claims.claim(change, partial(self._claimed, queue, hints, last_chances))
+        return True
+
+    def _claimed(
+        self, queue: str, hints: list[tuple[int, int, int]], last_chances: int, outcome: Claimed | BaseException
+    ) -> None:
+        for _, job_id, _ in hints:
+            self._hinted.pop(job_id, None)
+        if isinstance(outcome, BaseException):
+            self.limits.return_slots(queue, len(hints), entered=False)
+            self._last_chance_free |= bool(last_chances)
+            self._surroundings.claim_lost([entry[1] for entry in hints])
+            return
+        self.limits.return_slots(queue, len(hints) - len(outcome.jobs), entered=False)
+        now = self._now()
+        admit = self.gate.admit
+        for job in outcome.jobs:
+            admit(Claimant(job, queue, now))
+        self._judge_last_chances(hints, last_chances, outcome)
+        self.kick()
+
+    def _judge_last_chances(self, hints: list[tuple[int, int, int]], last_chances: int, outcome: Claimed) -> None:
+        if outcome.held:
+            held = set(outcome.held)
+            self._held += [entry for entry in hints if entry[1] in held]
+        if last_chances and not any(job.losses >= LAST_CHANCE_LOSSES for job in outcome.jobs):
+            self._free_last_chance()
+
+    def _free_last_chance(self) -> None:
+        self._last_chance_free = True
+        held, self._held = self._held, []
+        for entry in held:
+            self.ready.push(*entry)
+
+    # ---- the gate ----------------------------------------------------------------------------------------------------
+
+    def _open_gate(self) -> None:
+        now = self._now()
+        gate, limits = self.gate, self.limits
+        for claimant in gate.candidates(now):
+            if self.draining:
+                self._release(claimant, "drain")
+            elif limits.of(claimant.queue).paused:
+                self._release(claimant, "paused")
+            elif limits.enter(claimant.queue, now.steady_us):
+                gate.left(claimant)
+                self._floor.start(claimant)
+            elif claimant.out_of_patience(now):
+                self._release(claimant, "not_entered")
+            else:
+                gate.stays(claimant)
+
+    def _release(self, claimant: Claimant, reason: str) -> None:
+        self.gate.left(claimant)
+        self._floor.release(claimant, reason)
+        self.not_entered(claimant)
+
+    def _arm(self) -> None:
+        """Have the next pump come when an early job is due, or when a rate allows the next start."""
+        now = self._now()
+        waits = [due - now.on(kind) for kind, due in self.gate.next_due()]
+        if self.gate.has_open():
+            waits.append(PATIENT_LOOK_US)
+        for queue in self.ready.queues():
+            limit = self.limits.of(queue)
+            if not limit.paused:
+                waits.append(self.limits.next_room(queue, now.steady_us) - AHEAD_US - now.steady_us)
+        coming = [wait for wait in waits if wait > 0]
+        if coming:
+            self._set_timer(now.steady_us + min(coming), now.steady_us)
+
+    def _set_timer(self, at_us: int, now_us: int) -> None:
+        if self._timer is not None:
+            if now_us < self._timer_at <= at_us:
+                return
+            self._timer.cancel()
+        self._timer_at = at_us
+        self._timer = self._clock.call_later((at_us - now_us) / SECOND_US, self._timed)
+
+    def _timed(self) -> None:
+        self._timer = None
+        self._pump()
+
+
+PATIENT_LOOK_US = 5_000  # how often a job that waits with its time come is looked at again

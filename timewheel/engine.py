@@ -1,0 +1,311 @@
+"""The engine: wires the doers of one ownership of a journal together, keeps them running, and ends them.
+
+An engine lives from the moment the journal is owned until `stop` or a fault. The doers do not know one another: each
+gets the few methods it needs, most of them here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from timewheel.aftermath import Consequences
+from timewheel.alarm import Alarm
+from timewheel.clockwatch import ClockWatch
+from timewheel.dispatch.dispatcher import AHEAD_US, Dispatcher
+from timewheel.dispatch.limits import Limits
+from timewheel.dispatch.ready import Ready
+from timewheel.errors import JournalError
+from timewheel.events import LateResult, Notices, StorageTrouble
+from timewheel.model import Now, WaitingReason, job_text
+from timewheel.pulse import Pulse
+from timewheel.store.changes import AddEntry, Change, Outcome, PruneKeys, Settle, Unhold
+from timewheel.store.committer import Committer
+from timewheel.store.loader import Loader
+from timewheel.store.port import Owner, Ownership, Stamp
+from timewheel.store.recovery import Recovery
+from timewheel.timeline import Timeline
+from timewheel.verbs import Verbs
+from timewheel.waiters import Waiters
+from timewheel.wheel.ticker import Ticker
+from timewheel.work.worker import Worker
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from timewheel.policies import Queue, Rate
+    from timewheel.store.port import Store
+    from timewheel.system import System
+    from timewheel.tasks import Task, TaskRegistry
+
+_log = logging.getLogger("timewheel")
+RETRY_S = 1.0
+MOST_READ_FAULTS = 10  # in a row, of one doer
+PRUNE_EVERY = 600  # housekeeping turns, of about a second each
+PRUNE_KEYS = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a Scheduler was made with."""
+
+    rate: Rate | None
+    concurrency: int
+    threads: int
+    queues: Mapping[str, Queue]
+
+
+class Host(Protocol):
+    """The scheduler, as the engine sees it."""
+
+    def engine_failed(self, cause: BaseException) -> None:
+        """The engine cannot go on; called once."""
+
+    def engine_interrupted(self) -> None:
+        """A handler raised KeyboardInterrupt: stop in order."""
+
+
+def _ignore(_: Any) -> None:
+    return None
+
+
+class Engine:
+    """See the module. `host` is the scheduler that handlers see, and hears of faults and interrupts."""
+
+    def __init__(
+        self,
+        store: Store,
+        system: System,
+        settings: Settings,
+        registry: TaskRegistry,
+        notices: Notices,
+        host: Host,
+    ) -> None:
+        self.store = store
+        self.notices = notices
+        self.waiters = Waiters()
+        self.cause: BaseException | None = None
+        self._system = system
+        self._clock = system.clock
+        self._settings = settings
+        self._registry = registry
+        self._host = host
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._ending = False
+        self._importable: frozenset[str] = frozenset()
+        self._counter = 0
+        self._pulse: Pulse | None = None
+
+    # ---- clocks and ids ----------------------------------------------------------------------------------------------
+
+    def now(self) -> Now:
+        """Both clocks."""
+        clock = self._clock
+        return self.timeline.now(clock.wall_us(), clock.boot_us())
+
+    def stamp(self) -> Stamp:
+        """When and by whom a batch is written."""
+        boot_us = self._clock.boot_us()
+        return Stamp(self.timeline.now(self._clock.wall_us(), boot_us), boot_us, self.epoch)
+
+    def new_id(self) -> int:
+        """The next job id: unique over restarts, for the epoch is."""
+        self._counter += 1
+        return self.epoch << 40 | self._counter
+
+    # ---- start -------------------------------------------------------------------------------------------------------
+
+    def owner(self) -> Owner:
+        """Who asks for the journal."""
+        return Owner(self._clock.boot_id, self._clock.boot_us(), self._clock.wall_us())
+
+    async def start(self, ownership: Ownership) -> None:
+        """Wire everything, recover, and begin to dispatch. Raises what the journal raises; then nothing runs."""
+        self.epoch = ownership.epoch
+        self.timeline = Timeline(ownership.anchor, self._clock.boot_id, self._clock.read())
+        await self._wire()
+        self._spawn("committer", self.committer.run)
+        recovered = await self.recovery.recover(tuple(self._known_names()))
+        if self.cause is not None:
+            raise self.cause
+        self.notices.emit(recovered)
+        self._spawn("ticker", self.ticker.run)
+        self._spawn("loader", self.loader.run)
+        self._spawn("housekeeper", self._keep_house)
+        assert self._pulse is not None, "wired"
+        self._pulse.start()
+        if recovered.lost:
+            _log.warning("%d attempts of a former process were lost; their jobs follow their policies", recovered.lost)
+
+    async def _wire(self) -> None:
+        store, clock, now = self.store, self._clock, self.now
+        self._importable = frozenset(await store.importable())
+        settings = self._settings
+        saved = await store.limits()
+        limits = Limits(settings.concurrency, settings.rate, settings.queues, saved, now().steady_us)
+        self.dispatcher = Dispatcher(Ready(), limits, now, clock, self)
+        self.ticker = Ticker(clock, now, self.dispatcher.fire, lambda: self._clocks.look(), AHEAD_US)
+        self.loader = Loader(store, self.ticker, self.dispatcher, now, clock, self.notices)
+        self.consequences = Consequences(self.loader, self.waiters, self.notices)
+        self.committer = Committer(store, self.stamp, self, clock, self.notices)
+        self._clocks = ClockWatch(self.timeline, clock, self.dispatcher, self.loader, self.committer.note, self.notices)
+        self.recovery = Recovery(store, self.committer, now, self.epoch)
+        threads = self._system.threads(self._settings.threads)
+        self.worker = Worker(threads, now, clock, self._system.random, self._find, self, self._host)
+        self.dispatcher.wire(self.committer, self.worker)
+        self.verbs = Verbs(self.dispatcher, self.worker, self.committer)
+        self._pulse = Pulse(clock, self._system.watchdog(), self.notices)
+        await self._restore_queues()
+
+    async def _restore_queues(self) -> None:
+        for queue, text in (await self.store.queues()).items():
+            self.dispatcher.limits.of(queue).paused = bool(json.loads(text).get("paused"))
+
+    def _known_names(self) -> list[str]:
+        importable = [name for name in sorted(self._importable) if self._find(name)[0] is not None]
+        return sorted({*self._registry.names(), *importable})
+
+    def _find(self, name: str) -> tuple[Task | None, str]:
+        task = self._registry.find(name)
+        return (task, "") if task is not None else self._registry.importable(name, self._importable)
+
+    def task_registered(self, name: str) -> None:
+        """A task became known while the engine runs: its unresolvable jobs may go on."""
+        self.committer.note(Unhold(WaitingReason.UNRESOLVABLE, 1_000, (name,)))
+
+    # ---- keeping it running ------------------------------------------------------------------------------------------
+
+    def _spawn(self, name: str, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        task = asyncio.get_running_loop().create_task(self._supervise(name, run), name=f"timewheel {name}")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _supervise(self, name: str, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Run a doer until the engine ends: through cancellations by strangers, and for a while without a journal."""
+        faults = 0
+        while not self._ending:
+            try:
+                await run()
+            except asyncio.CancelledError:
+                if self._ending:
+                    raise
+                _log.warning("somebody cancelled the %s of timewheel; it goes on", name)
+            except JournalError as error:
+                faults += 1
+                if faults > MOST_READ_FAULTS:
+                    self.failed(error)
+                    return
+                self.notices.emit(StorageTrouble(f"{name}: {error}"))
+                await self._pause()
+            except Exception as fault:  # noqa: BLE001  a fault of timewheel: stop in view rather than go on half
+                self.failed(fault)
+                return
+            else:
+                return
+
+    async def _pause(self) -> None:
+        await Alarm(self._clock).wait(RETRY_S)
+
+    async def _keep_house(self) -> None:
+        turns = 0
+        while True:
+            await self._pause()
+            await self.store.check()
+            turns += 1
+            if turns % PRUNE_EVERY == 0:
+                self.committer.note(PruneKeys(PRUNE_KEYS))
+
+    # ---- what the doers tell -----------------------------------------------------------------------------------------
+
+    def committed(self, changes: list[Change], outcomes: list[Outcome]) -> None:
+        """A batch is durable."""
+        self.consequences.draw(changes, outcomes)
+
+    async def journal_unknown(self) -> None:
+        """The journal was opened again: what memory holds of it is read afresh."""
+        self.loader.reset()
+        self.waiters.wake_all()
+
+    def journal_failed(self, cause: BaseException) -> None:
+        """The committer has ended."""
+        self.failed(cause)
+
+    def failed(self, cause: BaseException) -> None:
+        """The engine cannot go on: nothing new starts; what runs can no longer be recorded."""
+        if self.cause is not None:
+            return
+        self.cause = cause
+        self.dispatcher.draining = True
+        _log.critical("timewheel stopped dispatching: %s: %s", type(cause).__name__, cause, exc_info=cause)
+        self.waiters.wake_all()
+        self._host.engine_failed(cause)
+
+    def drained(self) -> None:
+        """Jobs were taken from ready."""
+        self.loader.drained()
+
+    def claim_lost(self, job_ids: list[int]) -> None:
+        """A claim's outcome is unknown."""
+        if self.cause is None:
+            self._spawn("reconciler", lambda: self.recovery.release_orphans(job_ids, self._is_known))
+
+    def _is_known(self, job_id: int) -> bool:
+        return self.worker.has(job_id) or job_id in self.dispatcher.gate.waiting
+
+    def settle(self, change: Settle, queue: str) -> None:
+        """Have a settlement written."""
+        if self.cause is not None:
+            return
+        if self.notices.wanted:
+            self.consequences.queues[change.job_id] = queue
+        self.committer.settle(change, _ignore)
+
+    def slot_free(self, queue: str, losses: int) -> None:
+        """A handler has ended."""
+        self.dispatcher.ended(queue, losses)
+
+    def overran(self, job_id: int, attempt: int, waiting: bool) -> None:
+        """A handler that had timed out ended at last."""
+        self.notices.emit(LateResult(job_id, attempt))
+        data = json.dumps({"job": job_text(job_id), "attempt": attempt})
+        self.committer.note(AddEntry("late_result", data))
+        if waiting:
+            self.committer.note(Unhold(WaitingReason.OVERRUN, 1, None, (job_id,)))
+
+    def interrupted(self) -> None:
+        """A handler raised KeyboardInterrupt."""
+        self._host.engine_interrupted()
+
+    # ---- stop --------------------------------------------------------------------------------------------------------
+
+    async def stop(self, grace_s: float) -> list[str]:
+        """Start nothing new, let what runs finish for `grace_s`, stop the rest, write every outcome, end the doers.
+
+        Returns the names of the handlers that would not end.
+        """
+        self.dispatcher.draining = True
+        self.dispatcher.give_back("drain")
+        left = await self.worker.finish(grace_s)
+        if self.cause is None:
+            await self.committer.flush()
+        await self._end_doers()
+        threads_run_on = self.worker.close(self.store.disown)
+        await self.store.close(keep_ownership=threads_run_on)
+        self.waiters.wake_all()
+        return left
+
+    async def abandon(self) -> None:
+        """Undo a start that failed: end what runs already. The journal is the caller's to close."""
+        await self._end_doers()
+
+    async def _end_doers(self) -> None:
+        self._ending = True
+        if self._pulse is not None:
+            self._pulse.stop()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -1,0 +1,69 @@
+"""Lists of jobs: a page at a time, newest first, by tokens that stay good while jobs come and go."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable
+from typing import Any
+
+from timewheel.errors import InvalidOption
+from timewheel.handles import Page, Query
+from timewheel.job import Desk, Job
+from timewheel.model import JobRecord, JobState
+from timewheel.store.port import JobFilter, Store
+
+MOST_PAGE_ITEMS = 1_000
+
+
+def states_of(state: object) -> tuple[JobState, ...]:
+    """The states that a list was asked for: one or several, members or names. Raises InvalidOption."""
+    if state is None:
+        return ()
+    given = [state] if isinstance(state, str) else state
+    try:
+        return tuple(JobState(each) for each in given)  # type: ignore[attr-defined]  # what cannot be iterated: below
+    except (TypeError, ValueError) as error:
+        raise InvalidOption(f"state={state!r}: one or several of {', '.join(JobState)}") from error
+
+
+def job_query(
+    desk: Desk, store: Store, guard: Callable[[], None], which: JobFilter, page: tuple[int, str | None]
+) -> Query[Job[Any]]:
+    """The jobs that match; `page` is (size, token). Raises InvalidOption at once for a page that cannot be."""
+    page_size, page_token = page
+    if isinstance(page_size, bool) or not isinstance(page_size, int) or not 1 <= page_size <= MOST_PAGE_ITEMS:
+        raise InvalidOption(f"page_size={page_size!r}: it must be a whole number from 1 to {MOST_PAGE_ITEMS}")
+    if page_token is not None:
+        _read_token(page_token)
+
+    async def read(token: str | None) -> Page[Job[Any]]:
+        guard()
+        before = None if token is None else _read_token(token)
+        records: list[JobRecord] = []
+        while len(records) < page_size:
+            found = await store.jobs(which, before=before, limit=page_size - len(records))
+            records += found.jobs
+            before = found.next_before
+            if before is None:
+                break
+        return Page(tuple(Job(desk, record) for record in records), None if before is None else _token(before))
+
+    async def count() -> int:
+        guard()
+        return await store.count(which)
+
+    return Query(read, count, page_token)
+
+
+def _token(before: int) -> str:
+    return base64.urlsafe_b64encode(str(before).encode()).decode().rstrip("=")
+
+
+def _read_token(token: str) -> int:
+    try:
+        before = int(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)).decode("ascii"))
+        if not 0 <= before < 1 << 63:
+            raise ValueError("out of range")
+    except (ValueError, TypeError, AttributeError) as error:
+        raise InvalidOption(f"page_token={token!r}: give back the next_page_token of a page, unchanged") from error
+    return before

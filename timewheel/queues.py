@@ -1,0 +1,32 @@
+"""A queue at run time: pause it, resume it, give it other limits."""
+
+from __future__ import annotations
+
+from timewheel.checks import printable
+from timewheel.desk import Desk
+from timewheel.policies import Queue, Rate
+
+MAX_NAME = 100
+
+
+class QueueHandle:
+    """What `scheduler.queue(name)` gives. A queue exists as soon as it is named."""
+
+    def __init__(self, desk: Desk, name: str) -> None:
+        self._desk = desk
+        self.name = printable("queue", name, MAX_NAME)
+
+    def __repr__(self) -> str:
+        return f"<Queue {self.name}>"
+
+    async def pause(self) -> None:
+        """Start no more of its jobs until `resume`; what runs goes on. Kept over restarts."""
+        await self._desk.set_queue(self.name, paused=True)
+
+    async def resume(self) -> None:
+        """Start its jobs again; what fell due meanwhile runs now."""
+        await self._desk.set_queue(self.name, paused=False)
+
+    async def update(self, *, rate: Rate | None = None, concurrency: int | None = None) -> None:
+        """Replace its limits (None: no limit of its own) until the scheduler stops. Raises InvalidOption."""
+        await self._desk.set_queue(self.name, limits=Queue(rate=rate, concurrency=concurrency))

@@ -1,0 +1,126 @@
+"""What waits to be written, and which of it goes into the next batch. Pure.
+
+One queue a kind, taken in the order of `timewheel.store.changes.ORDER`. Batches are bounded (`BATCH_CHANGES`,
+`BATCH_BYTES`); submissions always get a share, housekeeping gets at least one step a batch. A batch holds at most one
+Settle, Cancel or Reschedule of any one job: a verb whose job is in the batch already waits for the next one.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple, TypeAlias
+
+from timewheel.store.changes import Cancel, Change, Claim, Reschedule, SaveLimits, Settle, Submit
+
+BATCH_CHANGES = 2_000
+BATCH_BYTES = 4 * 1024 * 1024
+HOUSEKEEPING_CHANGES = 8  # a batch: it always moves on and never crowds out jobs
+
+Receiver: TypeAlias = Callable[[Any], None]  # called with the outcome, or with the exception
+
+
+class Entry(NamedTuple):
+    """A change and who wants to hear its outcome."""
+
+    change: Any
+    receive: Receiver
+
+
+class Backlog:
+    """The queues of the committer."""
+
+    def __init__(self) -> None:
+        self.settles: deque[Entry] = deque()
+        self.verbs: deque[Entry] = deque()
+        self.submits: deque[Entry] = deque()
+        self.claims: deque[Entry] = deque()
+        self.rest: deque[Entry] = deque()
+        self.limits: Entry | None = None  # the newest SaveLimits replaces an older one and goes with every batch
+
+    def __iter__(self) -> Iterator[Entry]:
+        for queue in self._queues():
+            yield from queue
+
+    def take(self) -> list[Entry]:
+        """The next batch; empty when nothing waits."""
+        batch: list[Entry] = []
+        _move(self.settles, batch, BATCH_CHANGES)
+        if self.verbs:
+            self._take_verbs(batch)
+        if self.submits:
+            self._take_submits(batch)
+        _move(self.claims, batch, BATCH_CHANGES)
+        _move(self.rest, batch, HOUSEKEEPING_CHANGES)
+        if self.limits is not None:
+            batch.append(self.limits)
+            self.limits = None
+        return batch
+
+    def put_back(self, batch: list[Entry], told: tuple[type, ...]) -> list[Entry]:
+        """Put a batch back in front, in order, but for the kinds in `told`, which are returned instead."""
+        tell: list[Entry] = []
+        for entry in reversed(batch):
+            if isinstance(entry.change, told):
+                tell.append(entry)
+            elif isinstance(entry.change, SaveLimits):
+                self.limits = self.limits or entry
+            else:
+                self._queue_of(entry.change).appendleft(entry)
+        tell.reverse()
+        return tell
+
+    def drop_submits(self) -> list[Entry]:
+        """Take every waiting submission out."""
+        dropped = list(self.submits)
+        self.submits.clear()
+        return dropped
+
+    def clear(self) -> None:
+        """Forget everything."""
+        for queue in self._queues():
+            queue.clear()
+        self.limits = None
+
+    def _queues(self) -> tuple[deque[Entry], ...]:
+        return self.settles, self.verbs, self.submits, self.claims, self.rest
+
+    def _queue_of(self, change: Change) -> deque[Entry]:
+        if isinstance(change, Settle):
+            return self.settles
+        if isinstance(change, Cancel | Reschedule):
+            return self.verbs
+        if isinstance(change, Submit):
+            return self.submits
+        return self.claims if isinstance(change, Claim) else self.rest
+
+    def _take_verbs(self, batch: list[Entry]) -> None:
+        taken = {entry.change.job_id for entry in batch}
+        later: deque[Entry] = deque()
+        while self.verbs and len(batch) < BATCH_CHANGES:
+            entry = self.verbs.popleft()
+            if entry.change.job_id in taken:
+                later.append(entry)
+            else:
+                taken.add(entry.change.job_id)
+                batch.append(entry)
+        later.extend(self.verbs)
+        self.verbs = later
+
+    def _take_submits(self, batch: list[Entry]) -> None:
+        room = max(BATCH_CHANGES - len(batch), BATCH_CHANGES // 4)
+        size = 0
+        submits = self.submits
+        while submits and room > 0 and size < BATCH_BYTES:
+            entry = submits.popleft()
+            batch.append(entry)
+            size += len(entry.change.request.arguments)
+            room -= 1
+
+
+def _move(source: deque[Entry], batch: list[Entry], most: int) -> None:
+    if len(source) <= most:
+        batch.extend(source)
+        source.clear()
+    else:
+        batch.extend(source.popleft() for _ in range(most))

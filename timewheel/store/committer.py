@@ -1,0 +1,312 @@
+"""The committer: the only writer of the journal.
+
+It takes what gathered while the last commit ran, writes it in one transaction, and wakes the waiters when that is
+durable. Idle, a single job commits at once. What it promises:
+
+- a change whose caller was cancelled while waiting is written all the same;
+- nobody is told of an outcome before the batch that holds it is durable;
+- its queue is bounded: submissions beyond `QUEUE_LIMIT` wait (or are refused, for callers that must not wait).
+
+When a commit fails: full or busy, nothing was written and it tries again, except that submissions and verbs are refused
+while the journal is full. Unknown: callers are told so, the journal is opened again, settlements are repeated (their
+preconditions make that harmless) and `Aftermath.journal_unknown` has the rest re-read. Anything else, and the third
+unknown within a minute, ends the committer: `Aftermath.journal_failed`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Coroutine, Iterable
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+from timewheel.alarm import Alarm
+from timewheel.errors import JournalBusy, JournalError, JournalFull, JournalUnknown, Overloaded
+from timewheel.events import Committed, Notices, StorageTrouble
+from timewheel.model import SECOND_US
+from timewheel.store.backlog import Backlog, Entry, Receiver
+from timewheel.store.changes import (
+    AddEntry,
+    Cancel,
+    Change,
+    Claim,
+    Outcome,
+    PruneKeys,
+    PutQueue,
+    Reschedule,
+    SaveLimits,
+    Settle,
+    Submit,
+    Unhold,
+)
+
+if TYPE_CHECKING:
+    from timewheel.ports import Clock
+    from timewheel.store.port import Stamp, Store
+
+QUEUE_LIMIT = 20_000
+PORTION = 250  # submissions of one caller that are queued in one turn of the loop
+RETRY_S = 1.0
+BUSY_PATIENCE_US = 120 * SECOND_US
+UNKNOWN_LIMIT = 3  # within a minute
+
+Rest: TypeAlias = Unhold | PutQueue | AddEntry | PruneKeys
+
+
+class Aftermath(Protocol):
+    """What the committer tells its surroundings, before any receiver hears of the batch."""
+
+    def committed(self, changes: list[Change], outcomes: list[Outcome]) -> None:
+        """The batch is durable."""
+
+    async def journal_unknown(self) -> None:
+        """The journal was opened again after an unknown outcome: whatever was derived from it must be re-read."""
+
+    def journal_failed(self, cause: BaseException) -> None:
+        """The committer has ended; nothing will be written any more."""
+
+
+def reply_to(future: asyncio.Future[Any]) -> Receiver:
+    """A receiver that completes a future; a future that was cancelled meanwhile is left alone."""
+
+    def receive(outcome: Any) -> None:
+        if future.done():
+            return
+        if isinstance(outcome, BaseException):
+            future.set_exception(outcome)
+        else:
+            future.set_result(outcome)
+
+    return receive
+
+
+def _ignore(_: Any) -> None:
+    return None
+
+
+async def _to_the_end(commit: Coroutine[Any, Any, list[Outcome]]) -> list[Outcome]:
+    """Await a commit even while we are cancelled: its outcome decides what is true. Being cancelled comes after."""
+    task = asyncio.ensure_future(commit)
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait((task,))
+        except asyncio.CancelledError as request:
+            cancelled = request
+    if cancelled is not None:
+        asyncio.current_task().cancel()  # type: ignore[union-attr]  # we run in a task; it ends at its next await
+    return task.result()
+
+
+class Committer:
+    """See the module. Use it from one event loop only."""
+
+    def __init__(
+        self, store: Store, stamp: Callable[[], Stamp], aftermath: Aftermath, clock: Clock, notices: Notices
+    ) -> None:
+        self._store = store
+        self._stamp = stamp
+        self._aftermath = aftermath
+        self._clock = clock
+        self._notices = notices
+        self._backlog = Backlog()
+        self._alarm = Alarm(clock)
+        self._room: deque[asyncio.Future[None]] = deque()
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._full: JournalFull | None = None
+        self._failed: BaseException | None = None
+        self._unknowns: deque[int] = deque()
+        self._busy_since: int | None = None
+
+    # ---- what others ask ---------------------------------------------------------------------------------------------
+
+    @property
+    def full(self) -> bool:
+        """Whether the last commit found no space; dispatching pauses meanwhile."""
+        return self._full is not None
+
+    async def submit(self, change: Submit) -> Any:
+        """Write a submission and return its outcome; waits for room in the queue.
+
+        Raises JournalFull, JournalUnknown, or the cause when the committer has ended.
+        """
+        if len(self._backlog.submits) >= QUEUE_LIMIT:
+            await self._wait_for_room()
+        future = asyncio.get_running_loop().create_future()
+        self.submit_soon(change, reply_to(future))
+        return await future
+
+    async def submit_many(self, changes: Iterable[Submit], each: Callable[[Submit, Any], None]) -> None:
+        """Write submissions over as many batches as needed; `each(change, outcome or exception)` as they come back."""
+        outstanding = 0
+        finished: asyncio.Future[None] | None = None
+
+        def receiver(change: Submit) -> Receiver:
+            def receive(outcome: Any) -> None:
+                nonlocal outstanding
+                outstanding -= 1
+                each(change, outcome)
+                if finished is not None and not outstanding and not finished.done():
+                    finished.set_result(None)
+
+            return receive
+
+        for number, change in enumerate(changes):
+            if len(self._backlog.submits) >= QUEUE_LIMIT:
+                await self._wait_for_room()
+            elif number % PORTION == PORTION - 1:
+                await asyncio.sleep(0)  # others want the loop too
+            outstanding += 1
+            self.submit_soon(change, receiver(change))
+        if outstanding:
+            finished = asyncio.get_running_loop().create_future()
+            await finished
+
+    def submit_soon(self, change: Submit, receive: Receiver) -> None:
+        """Queue a submission without waiting for room."""
+        if self._full is not None:
+            raise self._full
+        self._post(self._backlog.submits, change, receive)
+
+    def check_room(self, jobs: int) -> None:
+        """Raise Overloaded when `jobs` more submissions would not fit: for callers that must not wait."""
+        waiting = len(self._backlog.submits)
+        if waiting + jobs > QUEUE_LIMIT:
+            message = f"{waiting} submissions wait for the journal (the limit is {QUEUE_LIMIT}); try again shortly"
+            raise Overloaded(message, retry_after_s=RETRY_S)
+
+    def verb(self, change: Cancel | Reschedule, receive: Receiver) -> None:
+        """Queue a cancel or a reschedule."""
+        self._post(self._backlog.verbs, change, receive)
+
+    async def housekeep(self, change: Rest) -> Any:
+        """Write one of the rest and return its outcome."""
+        future = asyncio.get_running_loop().create_future()
+        self._post(self._backlog.rest, change, reply_to(future))
+        return await future
+
+    def settle(self, change: Settle, receive: Receiver) -> None:
+        """Queue a settlement; it is repeated until it is written or the committer ends."""
+        self._post(self._backlog.settles, change, receive)
+
+    def claim(self, change: Claim, receive: Receiver) -> None:
+        """Queue a claim. On JournalUnknown `receive` gets the exception: some of the hints may be claimed."""
+        self._post(self._backlog.claims, change, receive)
+
+    def note(self, change: Rest) -> None:
+        """Queue one of the rest without waiting for its outcome."""
+        self._post(self._backlog.rest, change, _ignore)
+
+    def save_limits(self, change: SaveLimits) -> None:
+        """Write the limits with the next batch, in the place of any that still wait."""
+        if self._failed is None:
+            self._backlog.limits = Entry(change, _ignore)
+            self._idle.clear()
+            self._alarm.ring()
+
+    async def flush(self) -> None:
+        """Wait until everything queued so far and meanwhile is written, or the committer has ended."""
+        await self._idle.wait()
+
+    # ---- the loop ----------------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Write batches for ever. Ends by cancellation, or after `journal_failed`."""
+        while self._failed is None:
+            batch = self._backlog.take()
+            if batch or self._full is not None:  # a full journal is probed with an empty batch
+                self._admit_waiters()
+                await self._write(batch)
+            else:
+                self._idle.set()
+                await self._alarm.wait()
+
+    async def _write(self, batch: list[Entry]) -> None:
+        changes: list[Change] = [entry.change for entry in batch]
+        began = self._clock.boot_us()
+        try:
+            outcomes = await _to_the_end(self._store.commit(changes, self._stamp()))
+        except Exception as error:  # noqa: BLE001  whatever an adapter raises decides what becomes of the batch
+            await self._after_error(batch, error)
+            return
+        self._full = None
+        self._busy_since = None
+        if self._notices.wanted and batch:
+            self._notices.emit(Committed(len(batch), self._clock.boot_us() - began))
+        self._aftermath.committed(changes, outcomes)
+        for entry, outcome in zip(batch, outcomes, strict=True):
+            entry.receive(outcome)
+
+    # ---- when a commit fails -----------------------------------------------------------------------------------------
+
+    async def _after_error(self, batch: list[Entry], error: Exception) -> None:
+        if self._notices.wanted:
+            self._notices.emit(StorageTrouble(f"{type(error).__name__}: {error}"))
+        if isinstance(error, JournalFull):
+            self._full = error
+            tell = self._backlog.put_back(batch, (Submit, Cancel, Reschedule))
+            for entry in [*tell, *self._backlog.drop_submits()]:
+                entry.receive(error)
+            await Alarm(self._clock).wait(RETRY_S)
+        elif isinstance(error, JournalBusy) and self._still_patient():
+            self._backlog.put_back(batch, ())
+            await Alarm(self._clock).wait(RETRY_S)
+        elif isinstance(error, JournalUnknown) and self._may_reopen():
+            await self._reopen(batch, error)
+        else:
+            self._fail(error, batch)
+
+    def _still_patient(self) -> bool:
+        now = self._clock.boot_us()
+        if self._busy_since is None:
+            self._busy_since = now
+        return now - self._busy_since < BUSY_PATIENCE_US
+
+    def _may_reopen(self) -> bool:
+        now = self._clock.boot_us()
+        self._unknowns.append(now)
+        while now - self._unknowns[0] > 60 * SECOND_US:
+            self._unknowns.popleft()
+        return len(self._unknowns) < UNKNOWN_LIMIT
+
+    async def _reopen(self, batch: list[Entry], error: JournalUnknown) -> None:
+        try:
+            await self._store.reopen()
+            await self._aftermath.journal_unknown()
+        except JournalError as worse:
+            self._fail(worse, batch)
+            return
+        for entry in self._backlog.put_back(batch, (Submit, Cancel, Reschedule, Claim, AddEntry)):
+            entry.receive(error)
+
+    def _fail(self, cause: BaseException, batch: list[Entry]) -> None:
+        self._failed = cause
+        self._aftermath.journal_failed(cause)
+        waiting = [*batch, *self._backlog]
+        self._backlog.clear()
+        for entry in waiting:
+            entry.receive(cause)
+        self._admit_waiters()
+        self._idle.set()
+
+    # ---- small parts -------------------------------------------------------------------------------------------------
+
+    def _post(self, queue: deque[Entry], change: Change, receive: Receiver) -> None:
+        if self._failed is not None:
+            raise self._failed
+        queue.append(Entry(change, receive))
+        self._idle.clear()
+        self._alarm.ring()
+
+    async def _wait_for_room(self) -> None:
+        while len(self._backlog.submits) >= QUEUE_LIMIT and self._failed is None:
+            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._room.append(waiter)
+            await waiter
+
+    def _admit_waiters(self) -> None:
+        for _ in range(min(len(self._room), QUEUE_LIMIT - len(self._backlog.submits))):
+            waiter = self._room.popleft()
+            if not waiter.done():
+                waiter.set_result(None)

@@ -1,0 +1,244 @@
+"""The loader: brings the next horizon of each lane from the journal's due index into memory.
+
+Each lane has a *frontier*, a key (due_at, id): every SCHEDULED job whose key is not above it is in memory (in the
+wheel, in ready, or hinted in a claim); the rest is only on disk. So ten million far jobs cost disk, not memory, and a
+restart costs one page a lane. Two rules keep that law:
+
+- the loader first raises the frontier to the horizon, then reads the page, then lowers the frontier to the last key of
+  a full page. Whoever commits a job below the frontier, also while the page is read, puts it into memory (`placed`);
+- a lane that overflows (`LANE_LIMIT`) lowers its frontier below the key that it has no room for.
+
+Duplicates are allowed: they die at the claim. Losses are not: every 30 s `sweep` counts due jobs below the frontier
+that are nowhere in memory, reports them, and puts them there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from timewheel.alarm import Alarm
+from timewheel.events import Notices, SweepFound
+from timewheel.model import SECOND_US, ZERO_KEY, ClockKind, DueKey, JobState, Lane, Now
+
+if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
+
+    from timewheel.ports import Clock
+    from timewheel.store.port import Store
+
+HORIZON_US = 300 * SECOND_US
+PAGE = 10_000
+LOW = PAGE // 2  # a lane with fewer entries in memory gets its next page
+LANE_LIMIT = 2 * PAGE
+RENEW_US = 60 * SECOND_US  # the horizon is moved on when it is this much nearer than it should be
+STALE_FLOOR = 1_000
+SWEEP_US = 30 * SECOND_US
+SWEEP_PAGE = 1_000
+LAST_ID = (1 << 63) - 1
+
+
+class Wheels(Protocol):
+    """The ticker, as the loader sees it."""
+
+    def insert(self, kind: ClockKind, due_us: int, job_id: int, lane: int) -> None:
+        """Keep a job until it is due."""
+
+    def extend(self, kind: ClockKind, lane: int, keys: Sequence[tuple[int, int]], *, fresh: bool = False) -> None:
+        """Keep many jobs of one lane."""
+
+    def size(self, kind: ClockKind, lane: int) -> int:
+        """Entries of a lane in its wheel."""
+
+    def drop(self, kind: ClockKind) -> None:
+        """Forget a whole wheel."""
+
+    def rebuild(self) -> AbstractAsyncContextManager[None]:
+        """Fresh wheels in the place of the old ones."""
+
+    def __len__(self) -> int: ...
+
+
+class Queued(Protocol):
+    """The ready queues and the claims under way, as the loader sees them."""
+
+    def add_lane(self, lane: Lane) -> None:
+        """Make a lane known."""
+
+    def ready_size(self, lane: int) -> int:
+        """Entries of a lane that wait for a claim."""
+
+    def known_ids(self, lane: int) -> Collection[int]:
+        """Ids of a lane that are in ready, in a claim under way, or claimed."""
+
+    def clear(self, lane: int) -> None:
+        """Forget the entries of a lane that wait for a claim."""
+
+
+class _Book:
+    """What the loader knows of a lane."""
+
+    __slots__ = ("frontier", "generation", "lane")
+
+    def __init__(self, lane: Lane) -> None:
+        self.lane = lane
+        self.frontier = ZERO_KEY
+        self.generation = 0  # grows when the lane is reset: a page read before that is thrown away
+
+
+class Loader:
+    """See the module."""
+
+    def __init__(
+        self, store: Store, wheels: Wheels, queued: Queued, now: Callable[[], Now], clock: Clock, notices: Notices
+    ) -> None:
+        self._store = store
+        self._wheels = wheels
+        self._queued = queued
+        self._now = now
+        self._notices = notices
+        self._alarm = Alarm(clock)
+        self._books: dict[int, _Book] = {}
+        self._unknown_lane = True
+        self._stale = 0
+        self._next_sweep = now().steady_us + SWEEP_US
+        self.loaded = asyncio.Event()  # every lane has had its first page
+
+    # ---- what others tell --------------------------------------------------------------------------------------------
+
+    def placed(self, lane: int, due_us: int, job_id: int) -> None:
+        """A job was committed as SCHEDULED: put it into memory if it lies below the frontier."""
+        book = self._books.get(lane)
+        if book is None:
+            self._unknown_lane = True
+            self._alarm.ring()
+            return
+        key = (due_us, job_id)
+        if key > book.frontier:
+            return
+        if self._held(book) < LANE_LIMIT:
+            self._wheels.insert(book.lane.clock, due_us, job_id, lane)
+        else:
+            book.frontier = DueKey(due_us, job_id - 1)
+            self._alarm.ring()
+
+    def became_stale(self) -> None:
+        """A job below some frontier was cancelled or moved: its old entry in memory is stale."""
+        self._stale += 1
+
+    def drained(self) -> None:
+        """Jobs were taken from ready: a lane may want its next page."""
+        if any(self._wants_page(book) for book in self._books.values()):
+            self._alarm.ring()
+
+    def reset(self, kind: ClockKind | None = None) -> None:
+        """Drop what is in memory of one clock's lanes (None: of all) and load it afresh."""
+        for each in ClockKind if kind is None else (kind,):
+            self._wheels.drop(each)
+        for book in self._books.values():
+            if kind is None or book.lane.clock is kind:
+                self._queued.clear(book.lane.number)
+                book.frontier = ZERO_KEY
+                book.generation += 1
+        self._alarm.ring()
+
+    # ---- the loop ----------------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Load pages as lanes want them, for ever; ends by cancellation."""
+        while True:
+            if self._unknown_lane:
+                await self._learn_lanes()
+            for book in list(self._books.values()):
+                while self._wants_page(book):
+                    await self._load(book)
+            self.loaded.set()
+            if self._stale > len(self._wheels) // 2 + STALE_FLOOR:
+                await self._rebuild()
+            if self._now().steady_us >= self._next_sweep:
+                self._next_sweep = self._now().steady_us + SWEEP_US
+                await self.sweep()
+            await self._alarm.wait(1.0)
+
+    async def _learn_lanes(self) -> None:
+        self._unknown_lane = False
+        for lane in await self._store.lanes():
+            if lane.number not in self._books:
+                self._queued.add_lane(lane)
+                self._books[lane.number] = _Book(lane)
+
+    def _held(self, book: _Book) -> int:
+        lane = book.lane
+        return self._wheels.size(lane.clock, lane.number) + self._queued.ready_size(lane.number)
+
+    def _wants_page(self, book: _Book) -> bool:
+        now = self._now().on(book.lane.clock)
+        if book.frontier.due_at >= now + HORIZON_US - RENEW_US:
+            return False
+        if book.frontier.due_at <= now:  # due jobs are only on disk: ready must never run dry of them
+            return self._queued.ready_size(book.lane.number) < LOW
+        return self._held(book) < LOW
+
+    async def _load(self, book: _Book) -> None:
+        before, generation = book.frontier, book.generation
+        span = HORIZON_US if self._held(book) < LOW else SECOND_US  # a crowded lane takes only what is due
+        until = self._now().on(book.lane.clock) + span
+        book.frontier = DueKey(until - 1, LAST_ID)
+        try:
+            page = await self._store.due(book.lane.number, before, until, PAGE)
+        except BaseException:
+            book.frontier = min(book.frontier, before)
+            raise
+        if book.generation != generation:
+            return
+        if len(page) == PAGE:
+            book.frontier = min(book.frontier, DueKey(*page[-1]))
+        self._wheels.extend(book.lane.clock, book.lane.number, page)
+        await asyncio.sleep(0)
+
+    async def _rebuild(self) -> None:
+        async with self._wheels.rebuild():
+            self._stale = 0
+            for book in list(self._books.values()):
+                await self._refill(book)
+
+    async def _refill(self, book: _Book) -> None:
+        """Copy the lane's keys up to its frontier from the index into the fresh wheel."""
+        after = ZERO_KEY
+        while after < book.frontier:
+            page = await self._store.due(book.lane.number, after, book.frontier.due_at + 1, PAGE)
+            keys = [key for key in page if key <= book.frontier]
+            self._wheels.extend(book.lane.clock, book.lane.number, keys, fresh=True)
+            if len(page) < PAGE:
+                return
+            after = DueKey(*page[-1])
+
+    # ---- the sweep ---------------------------------------------------------------------------------------------------
+
+    async def sweep(self) -> int:
+        """Find due jobs that are nowhere in memory, report them, put them there; how many there were."""
+        found = 0
+        for book in list(self._books.values()):
+            for due_us, job_id in await self._missing(book):
+                found += 1
+                self._wheels.insert(book.lane.clock, due_us, job_id, book.lane.number)
+        if found:
+            self._notices.emit(SweepFound(found))
+        return found
+
+    async def _missing(self, book: _Book) -> list[tuple[int, int]]:
+        number = book.lane.number
+        known = set(self._queued.known_ids(number))
+        frontier = book.frontier
+        until = self._now().on(book.lane.clock) - SECOND_US
+        page = await self._store.due(number, ZERO_KEY, until, SWEEP_PAGE)
+        known.update(self._queued.known_ids(number))
+        suspects = [key for key in page if key <= frontier and key[1] not in known]
+        return [key for key in suspects if await self._still_missing(book, key[1])]
+
+    async def _still_missing(self, book: _Book, job_id: int) -> bool:
+        """A job that was claimed while the page was read is not missing: look again at it alone."""
+        job = await self._store.job(job_id)
+        known = self._queued.known_ids(book.lane.number)
+        return job is not None and job.state is JobState.SCHEDULED and job_id not in known

@@ -1,0 +1,112 @@
+"""Recovery: what a new owner does before anything starts.
+
+Attempts that a former owner left open become LOST and spend the crash budget; jobs that waited for an overrunning
+handler, and those whose task is known again, become SCHEDULED. Every step is an ordinary change with its own
+precondition (state, attempt and epoch as read), so a crash at any point, and doing it again, gives the same result.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol
+
+from timewheel.events import Recovered
+from timewheel.model import AttemptRecord, AttemptState, JobRecord, JobState, Now, WaitingReason
+from timewheel.store.changes import AddEntry, Settle, Unheld, Unhold
+from timewheel.work.lifecycle import NOT_ENTERED, Counters, decide_lost
+
+if TYPE_CHECKING:
+    from timewheel.store.port import Store
+
+PAGE = 500
+
+
+class Writer(Protocol):
+    """The committer, as recovery sees it."""
+
+    def settle(self, change: Settle, receive: Callable[[Any], None]) -> None:
+        """Queue a settlement."""
+
+    async def housekeep(self, change: Unhold | AddEntry) -> Any:
+        """Write one of the rest and return its outcome."""
+
+    async def flush(self) -> None:
+        """Wait until everything queued is written."""
+
+
+def _ignore(_: Any) -> None:
+    return None
+
+
+class Recovery:
+    """See the module."""
+
+    def __init__(self, store: Store, writer: Writer, now: Callable[[], Now], epoch: int) -> None:
+        self._store = store
+        self._writer = writer
+        self._now = now
+        self._epoch = epoch
+
+    async def recover(self, tasks: tuple[str, ...]) -> Recovered:
+        """Take the journal over. `tasks`: the names that are known here. Returns what was found."""
+        lost = await self._lose_open_attempts()
+        released = await self.unhold(WaitingReason.OVERRUN, None)
+        released += await self.unhold(WaitingReason.UNRESOLVABLE, tasks)
+        data = {"epoch": self._epoch, "lost": lost, "released": released}
+        await self._writer.housekeep(AddEntry("recovery", json.dumps(data)))
+        return Recovered(self._epoch, lost, released)
+
+    async def unhold(self, reason: WaitingReason, tasks: tuple[str, ...] | None) -> int:
+        """Make WAITING jobs SCHEDULED again, page by page; how many."""
+        total = 0
+        while tasks is None or tasks:
+            outcome: Unheld = await self._writer.housekeep(Unhold(reason, PAGE, tasks))
+            total += len(outcome.places)
+            if len(outcome.places) < PAGE:
+                break
+        return total
+
+    async def release_orphans(self, job_ids: list[int], known: Callable[[int], bool]) -> None:
+        """After a claim of unknown outcome: give those back that were claimed by us and that nobody here runs."""
+        for job_id in job_ids:
+            job = await self._store.job(job_id)
+            if job is None or job.state is not JobState.ACTIVE or known(job_id):
+                continue
+            change = Settle(job_id, job.attempt, self._epoch, AttemptState.RELEASED, JobState.SCHEDULED)
+            change.failures, change.losses, change.first_failed_at = job.failures, job.losses, job.first_failed_at
+            change.reason = NOT_ENTERED
+            change.finished_at = self._now().wall_us
+            self._writer.settle(change, _ignore)
+
+    async def _lose_open_attempts(self) -> int:
+        after = -1
+        lost = 0
+        while True:
+            page = await self._store.open_attempts(below_epoch=self._epoch, after=after, limit=PAGE)
+            for job, attempt in page:
+                self._writer.settle(self._loss(job, attempt), _ignore)
+            await self._writer.flush()
+            lost += len(page)
+            if len(page) < PAGE:
+                return lost
+            after = page[-1][0].job_id
+
+    def _loss(self, job: JobRecord, attempt: AttemptRecord) -> Settle:
+        now = self._now()
+        decision = decide_lost(Counters(job.failures, job.losses, job.first_failed_at), now.steady_us)
+        return Settle(
+            job.job_id,
+            attempt.number,
+            attempt.epoch,
+            decision.attempt_state,
+            decision.job_state,
+            decision.due_at,
+            decision.failures,
+            decision.losses,
+            decision.first_failed_at,
+            decision.reason,
+            finished_at=now.wall_us,
+            error="its owner disappeared while it ran",
+            error_kind="Lost",
+        )

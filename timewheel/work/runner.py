@@ -1,0 +1,210 @@
+"""The runner: enters a handler, on the loop or in a thread, and reports how it ended. Exactly once, whatever it does.
+
+Async handlers run as tasks of the loop, each in a fresh copy of the context that the scheduler was started in; sync
+handlers run in daemon threads, never on the loop. The runner keeps every task referenced until it ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import inspect
+import logging
+import threading
+from collections.abc import Callable
+from enum import Enum
+from types import CoroutineType
+from typing import TYPE_CHECKING, Any
+
+from timewheel.model import Now
+from timewheel.work.context import JobContext, enter, request_cancel
+
+if TYPE_CHECKING:
+    from timewheel.ports import Clock, Threads, Timer
+    from timewheel.store.changes import ClaimedJob
+    from timewheel.tasks import Task
+
+_log = logging.getLogger("timewheel")
+
+
+class Stopping(Enum):
+    """Why we asked a running handler to stop."""
+
+    CANCEL = "cancel"
+    TIMEOUT = "timeout"
+    SHUTDOWN = "shutdown"
+
+
+class Run:
+    """One attempt on its way through a handler."""
+
+    __slots__ = (
+        "args",
+        "claimant",
+        "context",
+        "entered",
+        "handle",
+        "job",
+        "kwargs",
+        "settled",
+        "started",
+        "stopping",
+        "task",
+        "timer",
+        "withdrawn",
+    )
+
+    def __init__(self, claimant: Any, task: Task, args: list[Any], kwargs: dict[str, Any], context: JobContext) -> None:
+        self.claimant = claimant
+        self.job: ClaimedJob = claimant.job
+        self.task = task
+        self.args = args
+        self.kwargs = kwargs
+        self.context = context
+        self.handle: asyncio.Task[None] | None = None  # None: it runs in a thread
+        self.entered = task.is_async  # a sync handler is entered when a thread picks it up
+        self.started: Now | None = None
+        self.stopping: Stopping | None = None
+        self.settled = False
+        self.timer: Timer | None = None
+        self.withdrawn = False
+
+
+Ended = Callable[[Run, BaseException | None, Any], None]
+
+
+class Runner:
+    """See the module. `began(run)` is called on the loop when a handler has been entered, `ended` when it has ended."""
+
+    def __init__(
+        self,
+        threads: Threads,
+        now: Callable[[], Now],
+        clock: Clock,
+        *,
+        began: Callable[[Run], None],
+        ended: Ended,
+    ) -> None:
+        self._threads = threads
+        self._now = now
+        self._clock = clock
+        self._began = began
+        self._ended = ended
+        self._loop = asyncio.get_running_loop()
+        self._context = contextvars.copy_context()
+        self._entering = threading.Lock()
+        self._in_threads = 0
+        self._when_empty: Callable[[], None] | None = None
+
+    def start(self, run: Run) -> None:
+        """Enter the handler: at the next turn of the loop, or as soon as a thread is free.
+
+        Raises RuntimeError when the system gives no thread at all.
+        """
+        if run.task.is_async:
+            run.handle = self._loop.create_task(self._drive(run), name=run.task.name, context=self._context.copy())
+        else:
+            self._threads.start(lambda: self._run_in_thread(run))
+
+    def withdraw(self, run: Run) -> bool:
+        """Take a run back that no thread has picked up yet; False: it has been entered."""
+        with self._entering:
+            run.withdrawn = not run.entered
+            return run.withdrawn
+
+    def stop(self, run: Run, why: Stopping) -> None:
+        """Ask a running handler to stop: an async one gets CancelledError, a sync one can only look at its context."""
+        if run.stopping is None:
+            run.stopping = why
+        request_cancel(run.context)
+        if run.handle is not None and run.started is not None:
+            run.handle.cancel()
+
+    def close(self, when_empty: Callable[[], None] | None = None) -> None:
+        """Start no more threads. `when_empty` is called in the last handler's thread when that ends at last."""
+        with self._entering:
+            self._when_empty = when_empty
+        self._threads.close()
+
+    # ---- on the loop -------------------------------------------------------------------------------------------------
+
+    async def _drive(self, run: Run) -> None:
+        run.started = self._now()
+        try:
+            if run.stopping is not None:  # asked to stop before its first line: a task cannot be told that early
+                raise asyncio.CancelledError
+            self._began(run)
+            enter(run.context)
+            value = run.task.fn(*run.args, **run.kwargs)
+            if type(value) is CoroutineType or inspect.isawaitable(value):
+                value = await value
+        except BaseException as error:  # noqa: BLE001  a handler may raise anything, and each has one documented end
+            self._ended(run, _without_our_frame(error), None)
+        else:
+            self._ended(run, None, value)
+
+    async def _finish(self, run: Run, awaitable: Any) -> None:
+        """A sync handler gave back an awaitable: it is awaited on the loop."""
+        try:
+            enter(run.context)
+            value = await awaitable
+        except BaseException as error:  # noqa: BLE001  see _drive
+            self._ended(run, _without_our_frame(error), None)
+        else:
+            self._ended(run, None, value)
+
+    # ---- in a thread -------------------------------------------------------------------------------------------------
+
+    def _run_in_thread(self, run: Run) -> None:
+        with self._entering:
+            if run.withdrawn:
+                return
+            run.entered = True
+            self._in_threads += 1
+        run.started = self._now()
+        self._tell(self._began, run)
+        error: BaseException | None = None
+        value: Any = None
+        try:
+            value = self._context.copy().run(self._call, run)
+        except BaseException as raised:  # noqa: BLE001  see _drive
+            error = raised
+        self._left_thread()
+        if error is None and inspect.isawaitable(value):
+            self._tell(self._await_on_loop, run, value)
+        else:
+            self._tell(self._ended, run, error, value)
+
+    def _left_thread(self) -> None:
+        with self._entering:
+            self._in_threads -= 1
+            last = None if self._in_threads else self._when_empty
+        if last is not None:
+            last()
+
+    @property
+    def in_threads(self) -> int:
+        """How many handlers run in threads now."""
+        with self._entering:
+            return self._in_threads
+
+    @staticmethod
+    def _call(run: Run) -> Any:
+        enter(run.context)
+        return run.task.fn(*run.args, **run.kwargs)
+
+    def _await_on_loop(self, run: Run, awaitable: Any) -> None:
+        run.handle = self._loop.create_task(self._finish(run, awaitable), context=self._context.copy())
+
+    def _tell(self, callback: Callable[..., None], *arguments: Any) -> None:
+        try:
+            self._loop.call_soon_threadsafe(callback, *arguments)
+        except RuntimeError:  # the loop is closed: the attempt was given back or will be found LOST
+            _log.warning("a handler outlived its event loop; what it did was not recorded")
+
+
+def _without_our_frame(error: BaseException) -> BaseException:
+    """The error with a traceback that begins in the handler's code."""
+    if error.__traceback__ is not None and error.__traceback__.tb_next is not None:
+        error.__traceback__ = error.__traceback__.tb_next
+    return error

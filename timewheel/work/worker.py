@@ -1,0 +1,303 @@
+"""The worker: bounded runs, their limits of time, and the settlement of each.
+
+For every job that passed the gate it finds the task, loads the arguments, has the runner enter the handler, and turns
+the ending into one Settle by `lifecycle`. A handler that cannot be stopped after its timeout keeps its slot: the job is
+WAITING (overrun), or DEAD, until the handler ends at last; what it returns then is recorded as ignored.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol
+
+from timewheel.codec import dumps_result, loads_call
+from timewheel.errors import NotSerializable
+from timewheel.failures import error_text
+from timewheel.model import SECOND_US, AttemptState, ClockKind, JobState, Now, WaitingReason, job_text
+from timewheel.store.changes import Settle
+from timewheel.work.classify import classify
+from timewheel.work.context import JobContext, request_cancel
+from timewheel.work.lifecycle import SHUTDOWN, Counters, Decision, Ending, EndingKind, decide
+from timewheel.work.runner import Run, Runner, Stopping
+
+if TYPE_CHECKING:
+    from timewheel.dispatch.gate import Claimant
+    from timewheel.ports import Clock, Threads
+    from timewheel.tasks import Task
+
+_log = logging.getLogger("timewheel")
+OVERRUN_AFTER_S = 1.0  # an async handler that ignores its cancellation for longer than this overruns
+LAST_WORD_S = 0.5  # what a handler gets to end after the grace
+
+
+class Ledger(Protocol):
+    """Where endings go."""
+
+    epoch: int
+
+    def settle(self, change: Settle, queue: str) -> None:
+        """Have a settlement written."""
+
+    def slot_free(self, queue: str, losses: int) -> None:
+        """A handler has ended and holds its slot no more."""
+
+    def overran(self, job_id: int, attempt: int, waiting: bool) -> None:
+        """A handler that had timed out ended at last; `waiting`: its job waits for that."""
+
+    def interrupted(self) -> None:
+        """A handler raised KeyboardInterrupt: the scheduler stops in order."""
+
+
+class Worker:
+    """See the module. `find(name)` gives a task or the reason why there is none."""
+
+    def __init__(
+        self,
+        threads: Threads,
+        now: Callable[[], Now],
+        clock: Clock,
+        chance: Callable[[], float],
+        find: Callable[[str], tuple[Task | None, str]],
+        ledger: Ledger,
+        scheduler: object,
+    ) -> None:
+        self._now = now
+        self._clock = clock
+        self._chance = chance
+        self._find = find
+        self._ledger = ledger
+        self._scheduler = scheduler
+        self._runner = Runner(threads, now, clock, began=self._began, ended=self._ended)
+        self._runs: dict[int, Run] = {}  # by job id: every attempt that passed the gate and has not ended
+        self._empty = asyncio.Event()
+        self._empty.set()
+        self._hurried = False
+
+    # ---- starting ----------------------------------------------------------------------------------------------------
+
+    def start(self, claimant: Claimant) -> None:
+        """Run a job that passed the gate."""
+        job = claimant.job
+        task, reason = self._find(job.task)
+        if task is None:
+            self._hold(claimant, reason)
+            return
+        try:
+            args, kwargs = loads_call(job.arguments)
+        except NotSerializable as error:
+            self._hold(claimant, str(error))
+            return
+        now = self._now()
+        wall = job.due_at if job.clock is ClockKind.WALL else job.due_at + now.wall_us - now.steady_us
+        run = Run(claimant, task, args, kwargs, JobContext(job.job_id, job.attempt, wall, self._scheduler))
+        self._runs[job.job_id] = run
+        self._empty.clear()
+        try:
+            self._runner.start(run)
+        except RuntimeError as error:  # no thread to be had: not the job's fault, so it costs the job nothing
+            _log.warning("no thread for %s: %s", job.task, error)
+            later = now.steady_us + SECOND_US
+            self._finish(run, Decision(AttemptState.RELEASED, JobState.SCHEDULED, later, *_counters(run), "no_thread"))
+
+    def release(self, claimant: Claimant, reason: str) -> None:
+        """Give a claimed job back that was not entered."""
+        self._ledger.settle(self._released(claimant, reason, JobState.SCHEDULED), claimant.queue)
+
+    def _hold(self, claimant: Claimant, reason: str) -> None:
+        """Nobody here can run this job: it is kept, in view, until somebody can."""
+        _log.warning("job %s waits: %s", job_text(claimant.job.job_id), reason)
+        change = self._released(claimant, WaitingReason.UNRESOLVABLE.value, JobState.WAITING)
+        change.error = reason
+        self._ledger.settle(change, claimant.queue)
+        self._ledger.slot_free(claimant.queue, claimant.job.losses)
+
+    def _released(self, claimant: Claimant, reason: str, state: JobState) -> Settle:
+        job = claimant.job
+        return Settle(
+            job.job_id,
+            job.attempt,
+            self._ledger.epoch,
+            AttemptState.RELEASED,
+            state,
+            failures=job.failures,
+            losses=job.losses,
+            first_failed_at=job.first_failed_at,
+            reason=reason,
+            finished_at=self._now().wall_us,
+        )
+
+    def _began(self, run: Run) -> None:
+        timeout_us = run.job.timeout_us
+        if timeout_us is not None and not run.settled:
+            run.timer = self._clock.call_later(timeout_us / SECOND_US, lambda: self._timed_out(run))
+
+    # ---- the verbs ---------------------------------------------------------------------------------------------------
+
+    def running(self, job_id: int) -> Run | None:
+        """The run of a job whose handler has been entered and whose attempt is still open."""
+        run = self._runs.get(job_id)
+        return run if run is not None and run.entered and not run.settled else None
+
+    def has(self, job_id: int) -> bool:
+        """Whether an attempt of this job passed the gate and has not ended."""
+        return job_id in self._runs
+
+    def withdraw(self, job_id: int) -> Claimant | None:
+        """Take a job back that waits for a thread; None: it does not."""
+        run = self._runs.get(job_id)
+        if run is None or run.settled or not self._runner.withdraw(run):
+            return None
+        self._forget(run)
+        claimant: Claimant = run.claimant
+        return claimant
+
+    def mark_cancel(self, job_id: int) -> None:
+        """Let a running handler see that a cancel is on its way."""
+        run = self._runs.get(job_id)
+        if run is not None:
+            request_cancel(run.context)
+
+    def cancel(self, job_id: int) -> None:
+        """The cancel request is durable: stop the handler."""
+        run = self.running(job_id)
+        if run is not None:
+            self._runner.stop(run, Stopping.CANCEL)
+
+    # ---- ending ------------------------------------------------------------------------------------------------------
+
+    def _ended(self, run: Run, error: BaseException | None, value: Any) -> None:
+        if run.settled:
+            self._forget(run)
+            self._ledger.slot_free(run.claimant.queue, run.job.losses)
+            self._ledger.overran(run.job.job_id, run.job.attempt, run.stopping is Stopping.TIMEOUT)
+            return
+        ending = _ending(run, error)
+        decision = decide(ending, _counters(run), run.job.retry, self._now().steady_us, self._chance())
+        self._finish(run, decision, error, value)
+        if isinstance(error, KeyboardInterrupt):
+            self._ledger.interrupted()
+
+    def _finish(self, run: Run, decision: Decision, error: BaseException | None = None, value: Any = None) -> None:
+        self._settle(run, decision, error, value)
+        self._forget(run)
+        self._ledger.slot_free(run.claimant.queue, run.job.losses)
+
+    def _settle(self, run: Run, decision: Decision, error: BaseException | None = None, value: Any = None) -> None:
+        run.settled = True
+        if run.timer is not None:
+            run.timer.cancel()
+        now = self._now()
+        job, claimant, started = run.job, run.claimant, run.started
+        change = Settle(
+            job.job_id,
+            job.attempt,
+            self._ledger.epoch,
+            decision.attempt_state,
+            decision.job_state,
+            decision.due_at,
+            decision.failures,
+            decision.losses,
+            decision.first_failed_at,
+            decision.reason,
+            dispatched_at=claimant.dispatched_wall_us(),
+            started_at=None if started is None else started.wall_us,
+            finished_at=now.wall_us,
+            dispatch_lag_us=claimant.dispatch_lag_us(),
+            start_lag_us=None if started is None else started.on(job.clock) - job.due_at,
+        )
+        if decision.attempt_state is AttemptState.SUCCEEDED:
+            change.result, change.result_omitted = dumps_result(value)
+        elif error is not None:
+            change.error_kind, change.error = error_text(error)
+        elif decision.attempt_state is AttemptState.TIMED_OUT:
+            change.error_kind, change.error = "TimeoutError", f"timed out after {(job.timeout_us or 0) / SECOND_US:g} s"
+        self._ledger.settle(change, claimant.queue)
+
+    def _timed_out(self, run: Run) -> None:
+        if run.settled:
+            return
+        self._runner.stop(run, Stopping.TIMEOUT)
+        if run.handle is None:
+            self._overrun(run)
+        else:
+            run.timer = self._clock.call_later(OVERRUN_AFTER_S, lambda: self._overrun(run))
+
+    def _overrun(self, run: Run) -> None:
+        if run.settled:
+            return
+        _log.warning("%s of job %s timed out and does not stop", run.task.name, run.context.job_id)
+        ending = Ending(EndingKind.TIMED_OUT)
+        now = self._now().steady_us
+        self._settle(run, decide(ending, _counters(run), run.job.retry, now, self._chance(), overrun=True))
+
+    def _forget(self, run: Run) -> None:
+        del self._runs[run.job.job_id]
+        if not self._runs:
+            self._empty.set()
+
+    # ---- stopping ----------------------------------------------------------------------------------------------------
+
+    @property
+    def busy(self) -> int:
+        """How many handlers run or wait for a thread."""
+        return len(self._runs)
+
+    async def finish(self, grace_s: float) -> list[str]:
+        """Let what runs finish, for `grace_s` at most; then stop it. The names of the handlers that would not end.
+
+        What still runs `LAST_WORD_S` after the grace is given back (RELEASED, shutdown): its attempt is not spent.
+        """
+        for run in list(self._runs.values()):
+            if not run.entered:
+                claimant = self.withdraw(run.job.job_id)
+                if claimant is not None:
+                    self.release(claimant, SHUTDOWN)
+                    self._ledger.slot_free(claimant.queue, claimant.job.losses)
+        await self._wait_until_empty(grace_s)
+        for run in list(self._runs.values()):
+            self._runner.stop(run, Stopping.SHUTDOWN)
+        await self._wait_until_empty(LAST_WORD_S)
+        left = list(self._runs.values())
+        for run in left:
+            if not run.settled:
+                self._settle(run, decide(Ending(EndingKind.SHUTDOWN), _counters(run), run.job.retry, 0, 0.0))
+        return [f"{run.task.name} ({run.context.job_id})" for run in left]
+
+    def close(self, when_threads_end: Callable[[], None]) -> bool:
+        """Start no more threads. Whether handlers still run in some; then `when_threads_end` is called by the last."""
+        self._runner.close(when_threads_end)
+        return self._runner.in_threads > 0
+
+    def hurry(self) -> None:
+        """End the grace now."""
+        self._hurried = True
+        self._empty.set()
+
+    async def _wait_until_empty(self, timeout_s: float) -> None:
+        if not self._runs or timeout_s <= 0:
+            return
+        if self._hurried:
+            timeout_s = min(timeout_s, LAST_WORD_S)
+        expired = self._clock.call_later(timeout_s, self._empty.set)
+        try:
+            await self._empty.wait()
+        finally:
+            expired.cancel()
+            if self._runs:
+                self._empty.clear()
+
+
+def _counters(run: Run) -> Counters:
+    return Counters(run.job.failures, run.job.losses, run.job.first_failed_at)
+
+
+def _ending(run: Run, error: BaseException | None) -> Ending:
+    if run.stopping is Stopping.TIMEOUT:
+        return Ending(EndingKind.TIMED_OUT)
+    if error is None:
+        return Ending(EndingKind.RETURNED)
+    if isinstance(error, asyncio.CancelledError) and run.stopping is not None:
+        return Ending(EndingKind.CANCELLED if run.stopping is Stopping.CANCEL else EndingKind.SHUTDOWN)
+    return Ending.raised(classify(error))
