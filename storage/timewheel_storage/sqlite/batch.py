@@ -1,0 +1,101 @@
+"""A batch of changes: sorted by kind and encoded for SQLite, then written in one transaction, then answered."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+from timewheel.errors import NotOwner
+from timewheel.store import changes as ch
+from timewheel_storage.sqlite.faults import transaction
+from timewheel_storage.sqlite.write_claim import Claims
+from timewheel_storage.sqlite.write_rest import Others
+from timewheel_storage.sqlite.write_settle import Again, Settles
+from timewheel_storage.sqlite.write_submit import Memory, Submits
+from timewheel_storage.sqlite.write_verbs import Cancels, Reschedules
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Sequence
+
+    from timewheel.store.port import Stamp
+
+STAMP = """
+UPDATE meta SET commits = commits + 1, boot_id = ?1, boot_us = ?2, wall_us = ?3, steady_us = ?4
+WHERE one = 1 AND epoch = ?5
+"""
+
+
+class Part(Protocol):
+    """The changes of one kind in a batch."""
+
+    def write(self, connection: sqlite3.Connection, stamp: Stamp) -> None:
+        """Write them, inside the transaction and in the connection's thread."""
+
+    def outcomes(self) -> list[ch.Outcome]:
+        """Their outcomes in order, after the commit."""
+
+
+class Batch:
+    """One batch. Encoded when made; `write` runs in the connection's thread; `outcomes` after it."""
+
+    def __init__(self, changes: Sequence[ch.Change], memory: Memory) -> None:
+        self._size = len(changes)
+        places: dict[str, list[int]] = {}
+        for place, change in enumerate(changes):
+            places.setdefault(_TOPICS[type(change)], []).append(place)
+        self._parts: list[tuple[list[int], Part]] = []
+        for topic in _ORDER:
+            if topic in places:
+                some: list[Any] = [changes[place] for place in places[topic]]
+                self._parts.append((places[topic], _part(topic, some, memory)))
+
+    def write(self, connection: sqlite3.Connection, path: str, stamp: Stamp, boot_id: str) -> None:
+        """Write it durably, or raise and write nothing (but see JournalUnknown)."""
+
+        def work() -> None:
+            written = connection.execute(STAMP, (boot_id, stamp.boot_us, *stamp.now, stamp.epoch)).rowcount
+            if written != 1:
+                raise NotOwner(
+                    f"epoch {stamp.epoch} may not write to {path}: it was given up, or a newer owner took over; "
+                    "nothing was written"
+                )
+            for _, part in self._parts:
+                part.write(connection, stamp)
+
+        try:
+            transaction(connection, path, work)
+        except Again:
+            transaction(connection, path, work)
+
+    def outcomes(self) -> list[ch.Outcome]:
+        """The outcomes in the order of the changes."""
+        outcomes: list[Any] = [None] * self._size
+        for places, part in self._parts:
+            if len(places) == self._size:
+                return part.outcomes()
+            for place, outcome in zip(places, part.outcomes(), strict=True):
+                outcomes[place] = outcome
+        return outcomes
+
+
+_TOPICS = {
+    ch.Settle: "settle",
+    ch.Cancel: "cancel",
+    ch.Reschedule: "reschedule",
+    ch.Submit: "submit",
+    ch.Claim: "claim",
+    ch.Unhold: "rest",
+    ch.SaveLimits: "rest",
+    ch.PutQueue: "rest",
+    ch.AddEntry: "rest",
+    ch.PruneKeys: "rest",
+}
+_ORDER = ("settle", "cancel", "reschedule", "submit", "claim", "rest")  # cancels and moves are of different jobs
+
+
+def _part(topic: str, changes: list[Any], memory: Memory) -> Part:
+    if topic == "submit":
+        return Submits(changes, memory)
+    parts = {"settle": Settles, "cancel": Cancels, "reschedule": Reschedules, "claim": Claims, "rest": Others}
+    part: Part = parts[topic](changes)
+    return part

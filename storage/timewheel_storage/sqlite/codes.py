@@ -1,0 +1,99 @@
+"""How values are written: the small numbers of states, and batches as one JSON text.
+
+A batch is encoded before it crosses to the connection's thread, and read there by `json_each` in C, without the
+interpreter's lock; results come back the same way, as one row.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from timewheel.model import AttemptState, JobState, RetryPolicy
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Sequence
+
+JOB_STATES = (
+    JobState.SCHEDULED,
+    JobState.WAITING,
+    JobState.ACTIVE,
+    JobState.COMPLETED,
+    JobState.CANCELLED,
+    JobState.DEAD,
+    JobState.SKIPPED,
+)
+JOB_CODES = {state: code for code, state in enumerate(JOB_STATES)}
+SCHEDULED, WAITING, ACTIVE, COMPLETED, CANCELLED = range(5)
+FINAL_FROM = COMPLETED  # this code and every higher one is final
+
+ATTEMPT_STATES = (
+    AttemptState.QUEUED,
+    AttemptState.RUNNING,
+    AttemptState.SUCCEEDED,
+    AttemptState.FAILED_RETRYABLE,
+    AttemptState.FAILED_PERMANENT,
+    AttemptState.TIMED_OUT,
+    AttemptState.CANCELLED,
+    AttemptState.RELEASED,
+    AttemptState.LOST,
+)
+ATTEMPT_CODES = {state: code for code, state in enumerate(ATTEMPT_STATES)}
+
+
+def encode(rows: Sequence[Any] | dict[str, int]) -> str:
+    """Rows as one JSON text that SQLite can take apart.
+
+    SQLite ends a text at a NUL, and neither knows lone surrogates: in such texts both are replaced.
+    """
+    try:
+        data = orjson.dumps(rows)
+    except TypeError:
+        data = orjson.dumps(_cleaned(rows))
+    if b"\\u0000" in data:
+        data = orjson.dumps(_cleaned(rows))
+    return data.decode()
+
+
+def clean(text: str) -> str:
+    """The text without what SQLite cannot keep."""
+    return text.replace("\0", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace").decode()
+
+
+def _cleaned(value: Any) -> Any:
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, list | tuple):
+        return [_cleaned(one) for one in value]
+    if isinstance(value, dict):
+        return {_cleaned(key): _cleaned(one) for key, one in value.items()}
+    return value
+
+
+def rows_of(answer: str) -> list[Any]:
+    """The rows of a statement that answered with json_group_array."""
+    rows: list[Any] = orjson.loads(answer)
+    return rows
+
+
+def ask(connection: sqlite3.Connection, statement: str, parameters: Sequence[Any] = ()) -> Any:
+    """The one row that a statement answers with."""
+    cursor = connection.execute(statement, parameters)
+    row = cursor.fetchone()
+    cursor.close()
+    return row
+
+
+@lru_cache(maxsize=4096)
+def retry_text(retry: RetryPolicy) -> str:
+    """A retry policy as it is stored."""
+    return orjson.dumps(tuple(retry)).decode()
+
+
+@lru_cache(maxsize=4096)
+def retry_of(text: str) -> RetryPolicy:
+    """The retry policy that was stored."""
+    return RetryPolicy(*orjson.loads(text))

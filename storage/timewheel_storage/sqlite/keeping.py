@@ -1,0 +1,143 @@
+"""What an owner does beside its commits: take over, keep the high-water mark, write the log back into the file.
+
+The mark tells of commits that were made and are gone: SQLite drops the frames after a damaged one in silence.
+
+    mark 120, journal 117: the commits 118 to 120 are missing
+    durability "power":     never the fault of a power cut: JournalTruncated
+    durability "process":   after a power cut (another boot) so agreed: noted in the journal; else JournalTruncated
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import TYPE_CHECKING
+
+import orjson
+
+from timewheel.errors import JournalTruncated, JournalUnavailable
+from timewheel.model import Anchor
+from timewheel.store.port import Owner, Ownership
+from timewheel_storage.sqlite.codes import ask
+from timewheel_storage.sqlite.faults import BUSY, code_of, transaction, translate, unknown
+from timewheel_storage.sqlite.files import Mark
+
+if TYPE_CHECKING:
+    from timewheel_storage.sqlite.connection import Durability
+    from timewheel_storage.sqlite.files import Files
+
+META = "SELECT epoch, commits, journal_id, boot_id, boot_us, wall_us, steady_us FROM meta WHERE one = 1"
+NEW_EPOCH = "UPDATE meta SET epoch = epoch + 1, commits = commits + 1 WHERE one = 1"
+NOTE_LOSS = "INSERT INTO entries (wall_us, kind, data) VALUES (?1, 'commits_lost', ?2)"
+
+WAL_LIMIT_BYTES = 64 * 1024 * 1024  # above it, the log is cut to length zero as soon as no reader needs it
+COMMITS_A_CHECKPOINT = 100
+CHECKS_A_CHECKPOINT = 30
+
+
+def missing_commits(connection: sqlite3.Connection, files: Files, durability: Durability) -> tuple[int, int] | None:
+    """The first and the last commit that a power cut took, as "process" allows; None when none is missing.
+
+    Raises JournalTruncated when commits are missing that could not go.
+    """
+    mark = files.read_mark()  # before the journal: another process may be writing both
+    commits, journal_id = ask(connection, "SELECT commits, journal_id FROM meta WHERE one = 1")
+    if mark is None or mark.journal_id != journal_id or mark.commits <= commits:
+        return None
+    missing = (commits + 1, mark.commits)
+    if durability == "process" and mark.boot_id != files.boot_id():
+        return missing
+    raise JournalTruncated(
+        f"{files.path} lacks the commits {missing[0]} to {missing[1]}, which were made: the file or its -wal was "
+        f"damaged, or an old copy was put in its place; restore the newest backup, or, to go on without them, delete "
+        f"{files.path}.mark",
+        path=files.path,
+        missing=missing,
+    )
+
+
+class Keeper:
+    """The owner's housekeeping. Its methods run in the writing connection's thread."""
+
+    def __init__(self, files: Files, durability: Durability) -> None:
+        self._files = files
+        self._durability = durability
+        self._marked = 0  # commits: when the mark was written,
+        self._written_back = 0  # at the last checkpoint,
+        self._seen = 0  # and at the last check
+        self._checks = 0  # since the last checkpoint
+
+    def take_over(self, connection: sqlite3.Connection, owner: Owner) -> Ownership:
+        """Begin a new epoch."""
+        files = self._files
+        refuse_if_changed(files)
+        lost = missing_commits(connection, files, self._durability)
+
+        def work() -> None:
+            connection.execute(NEW_EPOCH)
+            if lost is not None:
+                data = orjson.dumps({"first": lost[0], "last": lost[1]}).decode()
+                connection.execute(NOTE_LOSS, (owner.wall_us, data))
+
+        transaction(connection, files.path, work)
+        epoch, _, _, boot_id, *clocks = ask(connection, META)
+        files.sign(owner, epoch)
+        files.watch()
+        self.mark(connection)
+        return Ownership(epoch, None if boot_id is None else Anchor(boot_id, *clocks))
+
+    def check(self, connection: sqlite3.Connection) -> None:
+        """The duties of every second. Raises JournalUnavailable when the files are not those that were opened."""
+        refuse_if_changed(self._files)
+        commits = self._commits(connection)
+        self._checks += 1
+        idle = commits == self._seen and commits != self._written_back
+        if idle or self._files.wal_bytes() > WAL_LIMIT_BYTES:
+            self._checkpoint(connection, "TRUNCATE", commits)
+        elif commits - self._written_back >= COMMITS_A_CHECKPOINT or self._checks >= CHECKS_A_CHECKPOINT:
+            self._checkpoint(connection, "PASSIVE", commits)
+        self._seen = commits
+        self.mark(connection)
+
+    def mark(self, connection: sqlite3.Connection) -> None:
+        """Write the high-water mark, if commits were made since the last time."""
+        commits, journal_id = ask(connection, "SELECT commits, journal_id FROM meta WHERE one = 1")
+        if commits != self._marked:
+            self._files.write_mark(Mark(commits, journal_id, self._files.boot_id()))
+            self._marked = commits
+
+    def _commits(self, connection: sqlite3.Connection) -> int:
+        try:
+            (commits,) = ask(connection, "SELECT commits FROM meta WHERE one = 1")
+        except sqlite3.Error as error:
+            raise translate(error, self._files.path) from error
+        return int(commits)
+
+    def _checkpoint(self, connection: sqlite3.Connection, kind: str, commits: int) -> None:
+        """Write the log back. A reader in its way, or a full disk, only puts it off."""
+        if commits == self._written_back and kind == "PASSIVE":
+            return
+        self._checks = 0
+        try:
+            connection.execute("PRAGMA busy_timeout = 0")
+            busy, *_ = ask(connection, f"PRAGMA wal_checkpoint({kind})")
+            if not busy:
+                self._written_back = commits
+        except sqlite3.Error as error:
+            code = code_of(error)
+            if code == sqlite3.SQLITE_IOERR:
+                raise unknown(error, self._files.path) from error
+            if code not in (*BUSY, sqlite3.SQLITE_FULL):
+                raise translate(error, self._files.path) from error
+        finally:
+            connection.execute("PRAGMA busy_timeout = 5000")
+
+
+def refuse_if_changed(files: Files) -> None:
+    """Raises JournalUnavailable when the files are not those that were opened."""
+    changed = files.changed()
+    if changed is not None:
+        raise JournalUnavailable(
+            f"{changed} is no longer the file that was opened (deleted, moved or replaced): what is written now would "
+            f"be lost; put the journal {files.path} back in its place and start again",
+            path=files.path,
+        )

@@ -1,0 +1,132 @@
+"""Writing Claims: attempts begin."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from timewheel.model import ClockKind
+from timewheel.store.changes import Claim, Claimed, ClaimedJob, Outcome
+from timewheel_storage.sqlite.codes import ask, encode, retry_of, rows_of
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Sequence
+
+    from timewheel.store.port import Stamp
+
+# ?2, ?3: until when a job is due, in wall and in steady time; ?4, ?5: since when the owner watches
+_MISFIRED = (
+    "j.attempt = 0 AND j.misfire_grace_us IS NOT NULL"
+    " AND j.due_at + j.misfire_grace_us < CASE l.clock WHEN 0 THEN ?4 ELSE ?5 END"
+)
+CANDIDATES = f"""
+SELECT
+    json_group_array(json_array(j.job_id, j.attempt + 1, k.task, j.arguments, j.lane, l.clock, j.due_at, k.retry,
+        k.timeout_us, j.failures, j.losses, j.first_failed_at)),
+    max(j.attempt), max(j.losses) >= 3, max({_MISFIRED}),
+    count(*)
+FROM json_each(?1) AS h CROSS JOIN jobs AS j ON j.job_id = h.value
+    CROSS JOIN lanes AS l ON l.lane = j.lane CROSS JOIN kinds AS k ON k.kind = j.kind
+WHERE j.state = 0 AND j.due_at <= CASE l.clock WHEN 0 THEN ?2 ELSE ?3 END
+"""
+SPECIAL = f"""
+SELECT json_group_array(json_array(j.job_id, {_MISFIRED}, j.losses >= 3))
+FROM json_each(?1) AS h CROSS JOIN jobs AS j ON j.job_id = h.value CROSS JOIN lanes AS l ON l.lane = j.lane
+WHERE j.state = 0 AND j.due_at <= CASE l.clock WHEN 0 THEN ?2 ELSE ?3 END
+"""
+SKIPS = """
+UPDATE jobs SET state = 6, reason = 'misfire', finished_at = ?2 WHERE job_id IN (SELECT value FROM json_each(?1))
+"""
+
+_TO_OPEN = """
+job_id IN (SELECT value FROM json_each(?1)) AND state = 0
+    AND due_at <= CASE WHEN lane IN (SELECT lane FROM lanes WHERE clock = 1) THEN ?3 ELSE ?2 END
+"""
+MAKE_ROOM = f"""
+INSERT INTO attempts (job_id, number, state, epoch, lane, due_at, judged_by, dispatched_at, started_at, ended_at,
+    dispatch_lag_us, start_lag_us, error, error_kind, reason)
+SELECT job_id, attempt, attempt_state, attempt_epoch, attempt_lane, attempt_due_at, judged_by, dispatched_at,
+    started_at, ended_at, dispatch_lag_us, start_lag_us, attempt_error, error_kind, attempt_reason
+FROM jobs WHERE {_TO_OPEN} AND attempt > 0
+"""
+OPEN = f"""
+UPDATE jobs SET
+    state = 2, attempt = attempt + 1,
+    attempt_state = 0, attempt_epoch = ?4, attempt_lane = lane, attempt_due_at = due_at, judged_by = NULL,
+    dispatched_at = NULL, started_at = NULL, ended_at = NULL, dispatch_lag_us = NULL, start_lag_us = NULL,
+    attempt_error = NULL, error_kind = NULL, attempt_reason = NULL
+WHERE {_TO_OPEN}
+"""
+
+_CLOCKS = (ClockKind.WALL, ClockKind.STEADY)
+
+
+class Claims:
+    """The Claims of a batch, one after the other."""
+
+    def __init__(self, claims: Sequence[Claim]) -> None:
+        self._claims = [_Claim(one) for one in claims]
+
+    def write(self, connection: sqlite3.Connection, stamp: Stamp) -> None:
+        """Write them."""
+        for claim in self._claims:
+            claim.write(connection, stamp)
+
+    def outcomes(self) -> list[Outcome]:
+        """The outcomes in the order of the Claims."""
+        return [claim.outcome() for claim in self._claims]
+
+
+class _Claim:
+    """One Claim."""
+
+    def __init__(self, claim: Claim) -> None:
+        self._claim = claim
+        self._hints = encode(list(dict.fromkeys(claim.job_ids)))
+        self._answer = "[]"
+        self._skipped: list[int] = []
+        self._held: list[int] = []
+
+    def write(self, connection: sqlite3.Connection, stamp: Stamp) -> None:
+        claim = self._claim
+        until = (stamp.now.wall_us + claim.ahead_us, stamp.now.steady_us + claim.ahead_us)
+        self._skipped, self._held = [], []
+        self._answer, attempts, last_chances, misfires, found = ask(
+            connection, CANDIDATES, (self._hints, *until, *claim.watching_since)
+        )
+        if not found:
+            return
+        hints = self._hints
+        if last_chances or misfires:
+            hints = encode(self._sort_out(connection, until))
+            if self._skipped:
+                connection.execute(SKIPS, (encode(self._skipped), stamp.now.wall_us))
+        if attempts:
+            connection.execute(MAKE_ROOM, (hints, *until))
+        connection.execute(OPEN, (hints, *until, stamp.epoch))
+
+    def _sort_out(self, connection: sqlite3.Connection, until: tuple[int, int]) -> list[int]:
+        """The hints to open, when some of them must be skipped or held."""
+        chances, opened = self._claim.last_chances, []
+        (answer,) = ask(connection, SPECIAL, (self._hints, *until, *self._claim.watching_since))
+        for job_id, misfired, last_chance in rows_of(answer):
+            if misfired:
+                self._skipped.append(job_id)
+            elif last_chance and chances <= 0:
+                self._held.append(job_id)
+            else:
+                chances -= last_chance
+                opened.append(job_id)
+        return opened
+
+    def outcome(self) -> Claimed:
+        """What came of it."""
+        out = {*self._skipped, *self._held}
+        jobs = [_claimed(row) for row in rows_of(self._answer) if not out or row[0] not in out]
+        return Claimed(jobs, self._skipped, self._held)
+
+
+def _claimed(row: list[Any]) -> ClaimedJob:
+    row[5] = _CLOCKS[row[5]]
+    row[7] = retry_of(row[7])
+    return ClaimedJob._make(row)

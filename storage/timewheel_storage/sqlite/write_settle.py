@@ -1,0 +1,209 @@
+"""Writing Settles: attempts end, and their jobs with them or not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from timewheel.model import AttemptState, JobState
+from timewheel.store.changes import Outcome, Settle, Settled, Stale
+from timewheel_storage.sqlite.codes import (
+    ATTEMPT_CODES,
+    COMPLETED,
+    JOB_CODES,
+    JOB_STATES,
+    SCHEDULED,
+    ask,
+    encode,
+    rows_of,
+)
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Sequence
+
+    from timewheel.store.port import Stamp
+
+SUCCESSES = """
+UPDATE jobs SET
+    state = 3, finished_at = ?2, result = r.value ->> 7, result_omitted = NULL, reason = NULL,
+    failures = 0, losses = 0, first_failed_at = NULL,
+    attempt_state = 2, judged_by = kind,
+    dispatched_at = r.value ->> 2, started_at = r.value ->> 3, ended_at = r.value ->> 4,
+    dispatch_lag_us = r.value ->> 5, start_lag_us = r.value ->> 6
+FROM json_each(?1) AS r
+WHERE jobs.job_id = r.value ->> 0 AND state = 2 AND attempt = r.value ->> 1 AND attempt_epoch = ?3
+"""
+
+_SETTLES = """
+r AS MATERIALIZED (
+    SELECT key, value ->> 0 AS job_id, value ->> 1 AS attempt, value ->> 2 AS epoch, value ->> 3 AS attempt_state,
+        value ->> 4 AS state, value ->> 5 AS due_at, value ->> 6 AS failures, value ->> 7 AS losses,
+        value ->> 8 AS first_failed_at, value ->> 9 AS reason, value ->> 10 AS dispatched_at,
+        value ->> 11 AS started_at, value ->> 12 AS finished_at, value ->> 13 AS dispatch_lag_us,
+        value ->> 14 AS start_lag_us, value ->> 15 AS result, value ->> 16 AS result_omitted,
+        value ->> 17 AS error, value ->> 18 AS error_kind
+    FROM json_each(?1)
+),
+s AS MATERIALIZED (
+    SELECT r.*, j.lane AS old_lane, j.due_at AS old_due_at, j.cancel_requested,
+        CASE WHEN r.state <> 3 AND j.cancel_requested IS NOT NULL THEN 4 ELSE r.state END AS final
+    FROM r CROSS JOIN jobs AS j ON j.job_id = r.job_id
+    WHERE j.state = 2 AND j.attempt = r.attempt AND j.attempt_epoch = r.epoch
+)
+"""
+
+NEW_LANES = f"""
+WITH {_SETTLES}
+INSERT INTO lanes (queue, priority, clock)
+SELECT l.queue, l.priority, 1 FROM s CROSS JOIN lanes AS l ON l.lane = s.old_lane
+WHERE s.due_at IS NOT NULL AND s.final < 3
+    AND NOT EXISTS (SELECT 1 FROM lanes AS x WHERE x.queue = l.queue AND x.priority = l.priority AND x.clock = 1)
+GROUP BY l.queue, l.priority ORDER BY min(s.key)
+"""
+
+_LANE = """
+CASE WHEN s.due_at IS NULL OR s.final > 2 THEN s.old_lane ELSE (
+    SELECT x.lane FROM lanes AS l CROSS JOIN lanes AS x
+    ON x.queue = l.queue AND x.priority = l.priority AND x.clock = 1 WHERE l.lane = s.old_lane
+) END
+"""
+_DUE_AT = "CASE WHEN s.due_at IS NULL OR s.final > 2 THEN s.old_due_at ELSE s.due_at END"
+
+PLACES = f"""
+WITH {_SETTLES}
+SELECT json_group_array(json_array(s.key, s.final, {_LANE}, {_DUE_AT})) FROM s
+"""
+
+ANY_END = f"""
+WITH {_SETTLES}
+UPDATE jobs SET
+    state = s.final, lane = {_LANE}, due_at = {_DUE_AT},
+    finished_at = CASE WHEN s.final > 2 THEN ?2 END,
+    result = CASE WHEN s.final = 3 THEN s.result END, result_omitted = CASE WHEN s.final = 3 THEN s.result_omitted END,
+    reason = CASE WHEN s.final IN (0, 3) THEN NULL WHEN s.state <> 3 AND s.cancel_requested IS NOT NULL
+        THEN s.cancel_requested ELSE s.reason END,
+    failures = s.failures, losses = s.losses, first_failed_at = s.first_failed_at,
+    error = coalesce(s.error, jobs.error),
+    attempt_state = s.attempt_state, judged_by = kind,
+    dispatched_at = s.dispatched_at, started_at = s.started_at, ended_at = s.finished_at,
+    dispatch_lag_us = s.dispatch_lag_us, start_lag_us = s.start_lag_us,
+    attempt_error = s.error, error_kind = s.error_kind, attempt_reason = s.reason
+FROM s WHERE jobs.job_id = s.job_id
+"""
+
+
+class Again(Exception):
+    """The batch must be written again from its start: one of its guesses did not come true. Nothing is written."""
+
+
+class Settles:
+    """The Settles of a batch.
+
+    Nearly all settle a first attempt with success: those go by the short way, which only counts how many rows it
+    changed. When one of them turns out to be stale, the batch is written again, every Settle by the long way.
+    """
+
+    def __init__(self, settles: Sequence[Settle]) -> None:
+        self._settles = settles
+        self._answer = "[]"
+        self._successes: dict[int, str] = {}  # claim epoch -> rows
+        self._sizes: dict[int, int] = {}
+        others = self._sort()
+        self._others = [settles[place] for place in others]
+        self._places = others
+        self._rows = encode([_row(one) for one in self._others]) if others else ""
+
+    def _sort(self) -> list[int]:
+        rows: dict[int, list[tuple[Any, ...]]] = {}
+        others: list[int] = []
+        for place, one in enumerate(self._settles):
+            if _plain(one):
+                rows.setdefault(one.claim_epoch, []).append(_success(one))
+            else:
+                others.append(place)
+        self._successes = {epoch: encode(some) for epoch, some in rows.items()}
+        self._sizes = {epoch: len(some) for epoch, some in rows.items()}
+        return others
+
+    def write(self, connection: sqlite3.Connection, stamp: Stamp) -> None:
+        """Write them. Raises Again when a success was stale."""
+        wall_us = stamp.now.wall_us
+        for epoch, rows in self._successes.items():
+            if connection.execute(SUCCESSES, (rows, wall_us, epoch)).rowcount != self._sizes[epoch]:
+                self._take_the_long_way()
+                raise Again
+        if self._places:
+            if any(one.due_at is not None for one in self._others):
+                connection.execute(NEW_LANES, (self._rows,))
+            self._answer = ask(connection, PLACES, (self._rows,))[0]
+            connection.execute(ANY_END, (self._rows, wall_us))
+
+    def _take_the_long_way(self) -> None:
+        self._successes = {}
+        self._others = list(self._settles)
+        self._places = list(range(len(self._settles)))
+        self._rows = encode([_row(one) for one in self._others])
+
+    def outcomes(self) -> list[Outcome]:
+        """The outcomes in the order of the Settles."""
+        completed = JOB_STATES[COMPLETED]
+        outcomes: list[Outcome] = [Settled(one.job_id, completed) for one in self._settles]
+        for place in self._places:
+            outcomes[place] = Stale(self._settles[place].job_id)
+        for key, state, lane, due_at in rows_of(self._answer):
+            place = self._places[key]
+            job_id = self._settles[place].job_id
+            where = (lane, due_at) if state == SCHEDULED else ()
+            outcomes[place] = Settled(job_id, JOB_STATES[state], *where)
+        return outcomes
+
+
+def _plain(one: Settle) -> bool:
+    return (
+        one.job_state is JobState.COMPLETED
+        and one.attempt_state is AttemptState.SUCCEEDED
+        and not one.failures
+        and not one.losses
+        and one.first_failed_at is None
+        and one.reason is None
+        and one.result_omitted is None
+        and one.error is None
+        and one.error_kind is None
+    )
+
+
+def _success(one: Settle) -> tuple[Any, ...]:
+    return (
+        one.job_id,
+        one.attempt,
+        one.dispatched_at,
+        one.started_at,
+        one.finished_at,
+        one.dispatch_lag_us,
+        one.start_lag_us,
+        one.result,
+    )
+
+
+def _row(one: Settle) -> tuple[Any, ...]:
+    return (
+        one.job_id,
+        one.attempt,
+        one.claim_epoch,
+        ATTEMPT_CODES[one.attempt_state],
+        JOB_CODES[one.job_state],
+        one.due_at,
+        one.failures,
+        one.losses,
+        one.first_failed_at,
+        one.reason,
+        one.dispatched_at,
+        one.started_at,
+        one.finished_at,
+        one.dispatch_lag_us,
+        one.start_lag_us,
+        one.result,
+        one.result_omitted,
+        one.error,
+        one.error_kind,
+    )
