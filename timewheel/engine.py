@@ -136,8 +136,8 @@ class Engine:
         self._spawn("ticker", self.ticker.run)
         self._spawn("loader", self.loader.run)
         self._spawn("housekeeper", self._keep_house)
-        assert self._pulse is not None, "wired"
-        self._pulse.start()
+        if self._pulse is not None:
+            self._pulse.start()
         if recovered.lost:
             _log.warning("%d attempts of a former process were lost; their jobs follow their policies", recovered.lost)
 
@@ -158,7 +158,8 @@ class Engine:
         self.worker = Worker(threads, now, clock, self._system.random, self._find, self, self._host)
         self.dispatcher.wire(self.committer, self.worker)
         self.verbs = Verbs(self.dispatcher, self.worker, self.committer)
-        self._pulse = Pulse(clock, self._system.watchdog(), self.notices)
+        watchdog = self._system.watchdog()
+        self._pulse = Pulse(clock, watchdog, self.notices) if watchdog is not None else None
         await self._restore_queues()
 
     async def _restore_queues(self) -> None:

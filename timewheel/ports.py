@@ -20,7 +20,9 @@ class Timer(Protocol):
 class Clock(Protocol):
     """The machine's clocks, and the only way to wait. Microseconds."""
 
-    boot_id: str  # names this boot of the machine
+    @property
+    def boot_id(self) -> str:
+        """Names this boot of the machine."""
 
     def wall_us(self) -> int:
         """The wall clock: since the Unix epoch, UTC."""

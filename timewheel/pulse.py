@@ -20,7 +20,7 @@ BLOCKED_US = SECOND_US // 4  # a longer one is reported in the log
 class Pulse:
     """Beats every `BEAT_S` awake seconds on the loop it was started on, and reports gaps as notices."""
 
-    def __init__(self, clock: Clock, watchdog: Watchdog | None, notices: Notices) -> None:
+    def __init__(self, clock: Clock, watchdog: Watchdog, notices: Notices) -> None:
         self._clock = clock
         self._watchdog = watchdog
         self._notices = notices
@@ -36,19 +36,17 @@ class Pulse:
         """Beat no more."""
         if self._timer is not None:
             self._timer.cancel()
-        if self._watchdog is not None:
-            self._watchdog.stop()
+        self._watchdog.stop()
 
     def _beat(self) -> None:
         gap = self._clock.read().awake_us - self._expected
-        if self._watchdog is not None:
-            self._watchdog.beat()
+        self._watchdog.beat()
         if gap > GAP_US:
             self._report(gap)
         self.start()
 
     def _report(self, gap_us: int) -> None:
-        culprit = self._watchdog.culprit() if self._watchdog is not None and gap_us > BLOCKED_US else None
+        culprit = self._watchdog.culprit() if gap_us > BLOCKED_US else None
         if self._notices.wanted:
             self._notices.emit(LoopGap(gap_us, culprit))
         if gap_us > BLOCKED_US:

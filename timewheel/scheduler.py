@@ -132,14 +132,14 @@ class Scheduler(Scheduling):
     def task(self, fn: F, /) -> F: ...
     @overload
     def task(self, *, name: str | None = None, **options: Unpack[TaskOptions]) -> Callable[[F], F]: ...
-    def task(self, fn: F | None = None, /, *, name: str | None = None, **options: Unpack[TaskOptions]) -> Any:
+    def task(self, fn: Any = None, /, *, name: str | None = None, **options: Any) -> Any:
         """Register a function as a task, under `name` or its `module:qualname`. Returns the function unchanged.
 
         The name is what the journal stores: it must stay when the function moves. A function may be given several
         names. Raises InvalidTask, InvalidOption.
         """
 
-        def register(fn: F) -> F:
+        def register(fn: Callable[..., Any]) -> Callable[..., Any]:
             task = self._registry.register(fn, name=name, **options)
             if self._engine is not None and self._state is SchedulerState.RUNNING:
                 self._engine.task_registered(task.name)

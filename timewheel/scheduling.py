@@ -105,10 +105,8 @@ class Scheduling:
 
         Raises InvalidTime, InvalidTask, NotSerializable.
         """
-        if isinstance(when, timedelta):
-            asked = (ClockKind.STEADY, delay_us(when))
-        else:
-            asked = (ClockKind.WALL, when_us(when))
+        delayed = isinstance(when, timedelta)
+        asked = (ClockKind.STEADY, delay_us(when)) if delayed else (ClockKind.WALL, when_us(when))
         return Draft(self._office.draft(asked, fn, args, kwargs, self._options))
 
     async def at_many(self, drafts: Iterable[Draft[R]]) -> list[Job[R]]:

@@ -102,8 +102,6 @@ def delay_us(delay: timedelta | float) -> int:
         _refuse_delay_type(delay)
     elif not _finite(delay):
         raise InvalidTime(f"{shown(delay)} is not a delay: give a timedelta or finite seconds, at least 0")
-    elif abs(delay) > MAX_TIME_US:  # before the product: an int of a million digits is refused cheaply
-        result = MAX_TIME_US + 1 if delay > 0 else -1
     else:
         result = microseconds(delay)
     if result < 0:

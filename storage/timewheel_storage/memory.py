@@ -95,8 +95,13 @@ class MemoryStore:
     async def check(self) -> None:
         """Nothing to do."""
 
-    async def close(self) -> None:
-        """Give up the ownership, if this handle has it; the data stays."""
+    async def close(self, *, keep_ownership: bool = False) -> None:
+        """Give up the ownership, if this handle has it and it is not kept; the data stays."""
+        if not keep_ownership:
+            self.abandon()
+
+    def disown(self) -> None:
+        """Give up the ownership that `close` kept."""
         self.abandon()
 
     async def lanes(self) -> list[Lane]:
