@@ -1,0 +1,259 @@
+"""Options: which exist, where they belong, which values they may have."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import FrozenInstanceError
+from datetime import timedelta
+
+import pytest
+
+from timewheel.errors import InvalidOption
+from timewheel.model import MAX_TIME_US, RetryPolicy
+from timewheel.options import (
+    JobOptions,
+    OneShotOptions,
+    Options,
+    Queue,
+    Rate,
+    Retry,
+    TaskOptions,
+    as_policy,
+    one_shot_options,
+    task_options,
+)
+
+JOB_NAMES = {"queue", "priority", "retry", "timeout_s", "tags"}
+
+
+def message(call, *args, **kwargs):
+    with pytest.raises(InvalidOption) as caught:
+        call(*args, **kwargs)
+    assert isinstance(caught.value, TypeError)
+    assert len(str(caught.value)) < 400
+    return str(caught.value)
+
+
+def test_the_typed_options_have_exactly_these_names():
+    assert set(JobOptions.__annotations__) == JOB_NAMES
+    assert set(TaskOptions.__annotations__) == JOB_NAMES
+    assert set(OneShotOptions.__annotations__) == JOB_NAMES | {"idempotency_key", "misfire_grace_s"}
+    for kind in (JobOptions, TaskOptions, OneShotOptions):
+        assert not kind.__total__
+
+
+def test_nothing_given_is_nothing_set():
+    assert one_shot_options({}) == task_options({}) == Options()
+
+
+def test_every_option_is_read_into_the_units_of_the_model():
+    given = {
+        "queue": "mail",
+        "priority": 0,
+        "retry": 3,
+        "timeout_s": 1.5,
+        "tags": ["b", "a", "b"],
+        "idempotency_key": "k-1",
+        "misfire_grace_s": 0,
+    }
+    assert one_shot_options(given) == Options(
+        queue="mail",
+        priority=0,
+        retry=RetryPolicy(max_attempts=3),
+        retry_given=True,
+        timeout_us=1_500_000,
+        timeout_given=True,
+        tags=("b", "a"),
+        idempotency_key="k-1",
+        misfire_grace_us=0,
+    )
+
+
+def test_none_is_told_from_silence():
+    options = task_options({"retry": None, "timeout_s": None})
+    assert options.retry == RetryPolicy(max_attempts=1)
+    assert options.retry_given
+    assert options.timeout_us is None
+    assert options.timeout_given
+
+
+@pytest.mark.parametrize(
+    ("timeout", "us"), [(1, 10**6), (0.25, 250_000), (timedelta(minutes=2), 120 * 10**6), (1e-12, 1), (5e-324, 1)]
+)
+def test_timeouts(timeout, us):
+    assert one_shot_options({"timeout_s": timeout}).timeout_us == us
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "allowed"),
+    [
+        ("queue", "", "1 to 100 printable"),
+        ("queue", "q" * 101, "1 to 100 printable"),
+        ("queue", "a\nb", "no control characters"),
+        ("queue", "\ud800", "printable"),
+        ("queue", None, "must be a str"),
+        ("queue", 5, "must be a str"),
+        ("priority", -1, "int from 0 to 9"),
+        ("priority", 10, "int from 0 to 9"),
+        ("priority", True, "int from 0 to 9"),
+        ("priority", 5.0, "int from 0 to 9"),
+        ("priority", "5", "int from 0 to 9"),
+        ("retry", 0, "int from 1 to 1000000"),
+        ("retry", -1, "int from 1"),
+        ("retry", True, "attempts in all"),
+        ("retry", 1.5, "None (one attempt)"),
+        ("retry", "3", "must be a Retry"),
+        ("timeout_s", 0, "above 0"),
+        ("timeout_s", -1, "above 0"),
+        ("timeout_s", math.nan, "finite seconds above 0"),
+        ("timeout_s", math.inf, "finite seconds above 0"),
+        ("timeout_s", True, "finite seconds above 0"),
+        ("timeout_s", "5", "or None"),
+        ("timeout_s", 10**400, "finite seconds above 0"),
+        ("timeout_s", timedelta(), "a timedelta above 0"),
+        ("timeout_s", timedelta(seconds=-1), "a timedelta above 0"),
+        ("timeout_s", timedelta.max, "a timedelta above 0"),
+        ("tags", {"a": 1}, "list, tuple, set or frozenset"),
+        ("tags", None, "list, tuple, set or frozenset"),
+        ("idempotency_key", "", "1 to 255"),
+        ("idempotency_key", "k" * 256, "1 to 255"),
+        ("idempotency_key", None, "must be a str"),
+        ("idempotency_key", 7, "must be a str"),
+        ("misfire_grace_s", -0.1, "at least 0"),
+        ("misfire_grace_s", math.inf, "at least 0"),
+        ("misfire_grace_s", True, "at least 0"),
+        ("misfire_grace_s", None, "at least 0"),
+        ("misfire_grace_s", "10", "at least 0"),
+    ],
+)
+def test_a_bad_value_is_refused_with_the_field_the_value_and_the_range(name, value, allowed):
+    text = message(one_shot_options, {name: value})
+    assert text.startswith(f"{name}=")
+    assert repr(value)[:40] in text
+    assert allowed in text
+    if name in JOB_NAMES:
+        assert message(task_options, {name: value}) == text
+
+
+@pytest.mark.parametrize("tags", [["a", "b"], ("a", "b"), {"b", "a"}, frozenset({"b", "a"})])
+def test_tags_of_every_kind(tags):
+    assert one_shot_options({"tags": tags}).tags == ("a", "b")
+
+
+def test_bad_tags():
+    assert "write tags=['mail']" in message(one_shot_options, {"tags": "mail"})
+    assert "tag=''" in message(one_shot_options, {"tags": ["a", ""]})
+    assert "tag=5" in message(one_shot_options, {"tags": ["a", 5]})
+    assert "1 to 100" in message(one_shot_options, {"tags": ["t" * 101]})
+    assert "21 tags; at most 20" in message(one_shot_options, {"tags": [f"t{n}" for n in range(21)]})
+    assert len(one_shot_options({"tags": [f"t{n % 20}" for n in range(40)]}).tags) == 20
+
+
+@pytest.mark.parametrize(
+    ("read", "name", "parts"),
+    [
+        (one_shot_options, "queu", ["'queu' is not an option of scheduler.options(...)", "did you mean queue?"]),
+        (one_shot_options, "timeout", ["did you mean timeout_s?"]),
+        (one_shot_options, "retries", ["did you mean retry?"]),
+        (one_shot_options, "zzz", ["available: idempotency_key, misfire_grace_s, priority, queue, retry, tags"]),
+        (one_shot_options, "name", ["@scheduler.task(name=...)"]),
+        (one_shot_options, "unique", ["not available in this version", "available:"]),
+        (one_shot_options, "wait_for", ["not available in this version"]),
+        (one_shot_options, "overlap", ["not available in this version"]),
+        (task_options, "idempotency_key", ["@scheduler.task(...)", "scheduler.options(idempotency_key=...).at(...)"]),
+        (task_options, "misfire_grace_s", ["scheduler.options(misfire_grace_s=...).at(...)"]),
+        (task_options, "heartbeat_timeout_s", ["not available in this version"]),
+        (task_options, "prioritty", ["did you mean priority?"]),
+        (task_options, 5, ["5 is not an option"]),
+    ],
+)
+def test_an_unknown_option_says_where_to_go(read, name, parts):
+    text = message(read, {name: 1})
+    for part in parts:
+        assert part in text
+
+
+def test_retry_becomes_the_stored_policy():
+    assert Retry().policy() == RetryPolicy()
+    assert as_policy(Retry(3, 0.5, 1.5, 60, 0, 3600)) == RetryPolicy(3, 500_000, 1.5, 60 * 10**6, 0.0, 3600 * 10**6)
+    assert type(Retry(factor=2, jitter=1).policy().factor) is float
+    assert as_policy(4) == RetryPolicy(max_attempts=4)
+    assert as_policy(None).max_attempts == 1
+    assert as_policy(RetryPolicy(7)) == RetryPolicy(7)
+    assert Retry(base_s=0, cap_s=0).policy().cap_us == 0
+
+
+@pytest.mark.parametrize(
+    ("fields", "parts"),
+    [
+        ({"max_attempts": 0}, ["max_attempts=0", "from 1 to"]),
+        ({"max_attempts": 2.0}, ["max_attempts=2.0", "int"]),
+        ({"max_attempts": True}, ["max_attempts=True"]),
+        ({"max_attempts": 10**7}, ["max_attempts=10000000", "1000000"]),
+        ({"base_s": -1}, ["base_s=-1", "at least 0"]),
+        ({"base_s": math.nan}, ["base_s=nan", "finite"]),
+        ({"base_s": "1"}, ["base_s='1'"]),
+        ({"base_s": 301}, ["base_s=301", "cap_s=300", "raise cap_s"]),
+        ({"factor": 0.9}, ["factor=0.9", "at least 1"]),
+        ({"factor": math.inf}, ["factor=inf", "finite"]),
+        ({"cap_s": math.inf}, ["cap_s=inf", "finite", "at least base_s"]),
+        ({"cap_s": MAX_TIME_US}, ["cap_s=", "finite"]),
+        ({"jitter": -0.1}, ["jitter=-0.1", "at least 0"]),
+        ({"jitter": math.inf}, ["jitter=inf", "finite"]),
+        ({"jitter": None}, ["jitter=None"]),
+        ({"give_up_after_s": 0}, ["give_up_after_s=0", "above 0, or None"]),
+        ({"give_up_after_s": math.inf}, ["give_up_after_s=inf"]),
+    ],
+)
+def test_a_bad_retry_is_refused_when_it_is_made(fields, parts):
+    text = message(Retry, **fields)
+    for part in parts:
+        assert part in text
+
+
+def test_rate_and_queue():
+    assert (Rate(10).count, Rate(10).per_s, Rate(10).burst) == (10, 1, 1)
+    assert Rate(1, 60, 5) == Rate(count=1, per_s=60, burst=5)
+    assert Queue() == Queue(rate=None, concurrency=None)
+    assert Queue(rate=Rate(1), concurrency=4).concurrency == 4
+    with pytest.raises(TypeError):
+        Queue(Rate(1))  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("make", "parts"),
+    [
+        (lambda: Rate(0), ["count=0", "from 1"]),
+        (lambda: Rate(1.5), ["count=1.5", "int"]),
+        (lambda: Rate(True), ["count=True"]),
+        (lambda: Rate(1, per_s=0), ["per_s=0", "above 0"]),
+        (lambda: Rate(1, per_s=math.nan), ["per_s=nan", "finite"]),
+        (lambda: Rate(1, burst=0), ["burst=0", "from 1"]),
+        (lambda: Rate(1_000_001), ["count=1000001", "at most 1,000,000 a second", "give no rate"]),
+        (lambda: Rate(1, per_s=1e-7), ["per_s=1e-07", "too fast"]),
+        (lambda: Queue(rate=5), ["rate=5", "Rate(10, per_s=1)"]),
+        (lambda: Queue(concurrency=0), ["concurrency=0", "from 1 to 100000"]),
+        (lambda: Queue(concurrency=True), ["concurrency=True"]),
+    ],
+)
+def test_a_bad_limit_is_refused_when_it_is_made(make, parts):
+    text = message(make)
+    for part in parts:
+        assert part in text
+
+
+@pytest.mark.parametrize(("record", "field"), [(Retry(), "jitter"), (Rate(1), "count"), (Queue(), "rate")])
+def test_records_are_frozen(record, field):
+    with pytest.raises(FrozenInstanceError):
+        setattr(record, field, 2)
+
+
+class Nasty:
+    def __repr__(self):
+        raise SystemExit("no")
+
+
+def test_a_value_without_a_repr_is_still_refused_in_words():
+    assert "<tests." in message(one_shot_options, {"queue": Nasty()}) or "Nasty" in message(
+        one_shot_options, {"queue": Nasty()}
+    )
