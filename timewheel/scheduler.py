@@ -132,7 +132,7 @@ class Scheduler(Scheduling):
     def task(self, fn: F, /) -> F: ...
     @overload
     def task(self, *, name: str | None = None, **options: Unpack[TaskOptions]) -> Callable[[F], F]: ...
-    def task(self, fn: Any = None, /, *, name: str | None = None, **options: Any) -> Any:
+    def task(self, fn: Any = None, /, *, name: str | None = None, **options: Any) -> Any:  # type: ignore[misc]  # mypy cannot match an Unpack
         """Register a function as a task, under `name` or its `module:qualname`. Returns the function unchanged.
 
         The name is what the journal stores: it must stay when the function moves. A function may be given several

@@ -105,9 +105,7 @@ class Scheduling:
 
         Raises InvalidTime, InvalidTask, NotSerializable.
         """
-        delayed = isinstance(when, timedelta)
-        asked = (ClockKind.STEADY, delay_us(when)) if delayed else (ClockKind.WALL, when_us(when))
-        return Draft(self._office.draft(asked, fn, args, kwargs, self._options))
+        return Draft(self._office.draft(_asked(when), fn, args, kwargs, self._options))
 
     async def at_many(self, drafts: Iterable[Draft[R]]) -> list[Job[R]]:
         """Schedule what `new` made, many a commit; the jobs in the order of the drafts.
@@ -115,3 +113,9 @@ class Scheduling:
         All of them are durable once this returns. When some fail, PartlyScheduled lists those that are acknowledged.
         """
         return await self._office.submit_many(drafts)
+
+
+def _asked(when: When | timedelta) -> tuple[ClockKind, int]:
+    if isinstance(when, timedelta):
+        return ClockKind.STEADY, delay_us(when)
+    return ClockKind.WALL, when_us(when)
