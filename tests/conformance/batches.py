@@ -11,9 +11,10 @@ from timewheel.testing.builders import SETTLES, claim, later, submit
 UNKNOWN_ID = 1 << 50
 TASKS = ("t0", "t1", "t2")
 OFFSETS = st.sampled_from([-10 * SECOND_US, -SECOND_US, -1, 0, 0, 1, 20_000, SECOND_US])
+ENDINGS = (*sorted(SETTLES), "retry", "retry", "overrun", "unresolvable")
 NAMES = st.sampled_from(["a", "b", "ž"])
 CLOCKS = st.sampled_from(ClockKind)
-KINDS = ("settle",) * 4 + ("claim",) * 4 + ("submit",) * 4 + ("cancel", "reschedule") * 2 + ("unhold", "rest")
+KINDS = ("settle",) * 4 + ("claim",) * 4 + ("submit",) * 4 + ("cancel", "reschedule") * 2 + ("unhold", "unhold", "rest")
 
 
 class BatchMaker:
@@ -27,8 +28,8 @@ class BatchMaker:
         self.next_id = next_id
         self._targets = set()  # of Settle, Cancel, Reschedule: one a job
 
-    def batch(self):
-        kinds = self._draw(st.lists(st.sampled_from(KINDS), min_size=1, max_size=8))
+    def batch(self, least, most):
+        kinds = self._draw(st.lists(st.sampled_from(KINDS), min_size=least, max_size=most))
         changes = [getattr(self, f"_{kind}")() for kind in kinds]
         return [change for change in changes if change is not None]
 
@@ -53,7 +54,7 @@ class BatchMaker:
         job = self._jobs.get(job_id)
         attempt = self._attempts.get((job_id, job.attempt)) if job else None
         number, epoch = (attempt.number, attempt.epoch) if attempt else (1, 1)
-        settle: Settle = self._draw(st.sampled_from(sorted(SETTLES.items())))[1](job_id)
+        settle: Settle = SETTLES[self._draw(st.sampled_from(ENDINGS))](job_id)
         changes = {
             "attempt": number + self._draw(st.sampled_from([0] * 8 + [-1, 1])),
             "claim_epoch": epoch + self._draw(st.sampled_from([0] * 8 + [-1, 1])),

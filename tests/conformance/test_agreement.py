@@ -71,9 +71,20 @@ class StoreAgreement(RuleBasedStateMachine):
         self._dump = await self._agreed_dump()
 
     @rule(data=st.data())
-    def commit(self, data):
+    def commit_few(self, data):
+        self._commit_drawn(data, 1, 3)
+
+    @rule(data=st.data())
+    def commit_some(self, data):
+        self._commit_drawn(data, 4, 10)
+
+    @rule(data=st.data())
+    def commit_many(self, data):
+        self._commit_drawn(data, 10, 20)
+
+    def _commit_drawn(self, data, least, most):
         maker = BatchMaker(data.draw, self._dump, self._now, self._next_id)
-        changes = maker.batch()
+        changes = maker.batch(least, most)
         self._next_id = maker.next_id
         self._runner.run(self._commit(changes))
 
@@ -90,7 +101,7 @@ class StoreAgreement(RuleBasedStateMachine):
 
     @rule(data=st.data(), off=st.sampled_from([-1, 1]))
     def write_under_another_epoch(self, data, off):
-        changes = BatchMaker(data.draw, self._dump, self._now, self._next_id + 1000).batch()
+        changes = BatchMaker(data.draw, self._dump, self._now, self._next_id + 1000).batch(1, 5)
         self._runner.run(self._write_under_another_epoch(changes, off))
 
     async def _write_under_another_epoch(self, changes, off):
@@ -99,17 +110,17 @@ class StoreAgreement(RuleBasedStateMachine):
                 await store.commit(changes, stamp(self._epochs[name] + off, self._now))
         assert await self._agreed_dump() == self._dump
 
-    @rule(us=st.sampled_from([1, 20_000, SECOND_US, 60 * SECOND_US, KEY_KEEPING_US // 2, KEY_KEEPING_US]))
-    def time_passes(self, us):
-        self._now, self._boot_us = later(us, self._now), self._boot_us + us
+    @rule(
+        us=st.sampled_from([1, 20_000, SECOND_US, 60 * SECOND_US, KEY_KEEPING_US - 1, KEY_KEEPING_US]),
+        step_us=st.sampled_from([0, 0, 0, -KEY_KEEPING_US, -SECOND_US, SECOND_US]),
+    )
+    def time_passes(self, us, step_us):
+        wall_us, steady_us = later(us, self._now)
+        self._now, self._boot_us = Now(max(wall_us + step_us, SECOND_US), steady_us), self._boot_us + us
 
-    @rule(us=st.sampled_from([-KEY_KEEPING_US, -SECOND_US, SECOND_US, KEY_KEEPING_US]))
-    def the_wall_clock_steps(self, us):
-        self._now = Now(max(self._now.wall_us + us, SECOND_US), self._now.steady_us)
-
-    @rule()
-    def the_owner_dies(self):
-        self._runner.run(self._the_owner_dies())
+    @rule(dies=st.booleans())
+    def the_owner_dies_or_reopens(self, dies):
+        self._runner.run(self._the_owner_dies() if dies else self._the_owner_reopens())
 
     async def _the_owner_dies(self):
         for name, store in list(self._stores.items()):
@@ -118,20 +129,16 @@ class StoreAgreement(RuleBasedStateMachine):
         await self._own()
         assert await self._agreed_dump() == self._dump
 
-    @rule()
-    def the_owner_reopens(self):
-        self._runner.run(self._the_owner_reopens())
-
     async def _the_owner_reopens(self):
         for store in self._stores.values():
             await store.reopen()
         assert await self._agreed_dump() == self._dump
 
     @rule()
-    def reads_agree(self):
-        self._runner.run(self._reads_agree())
+    def read(self):
+        self._runner.run(self._read())
 
-    async def _reads_agree(self):
+    async def _read(self):
         stories = {}
         for name, store in self._stores.items():
             await oracle.check_reads(store, self._dump, self._epochs[name])
@@ -170,4 +177,4 @@ class StoreAgreement(RuleBasedStateMachine):
 
 
 TestAgreement = StoreAgreement.TestCase
-TestAgreement.settings = settings(max_examples=100, stateful_step_count=30, deadline=None)
+TestAgreement.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)

@@ -173,18 +173,19 @@ class Settles(BenchTests):
         job = await bench.ended(settle(1, AttemptState.RELEASED, JobState.SKIPPED, reason="expired"))
         assert (job.state, job.reason) == (JobState.SKIPPED, "expired")
 
-    async def test_a_retry_moves_to_the_steady_clock(self, bench: Bench) -> None:
+    @pytest.mark.parametrize("due_at", [START.steady_us + 5, 0])
+    async def test_a_retry_moves_to_the_steady_clock(self, bench: Bench, due_at: int) -> None:
         claimed = await bench.active(1, queue="mail", priority=2)
-        [settled] = await bench.write(settle_retry(1, START.steady_us + 5))
+        [settled] = await bench.write(settle_retry(1, due_at))
         assert isinstance(settled, Settled)
-        assert (settled.job_state, settled.due_at) == (JobState.SCHEDULED, START.steady_us + 5)
+        assert (settled.job_state, settled.due_at) == (JobState.SCHEDULED, due_at)
         assert await bench.lane_of(settled.lane) == ("mail", 2, ClockKind.STEADY)
-        assert await bench.due(settled.lane) == [(START.steady_us + 5, 1)]
+        assert await bench.due(settled.lane) == [(due_at, 1)]
         assert await bench.due(claimed.lane) == []
         job = await bench.job(1)
         assert (job.due_clock, job.due_at, job.queue, job.priority) == (
             ClockKind.STEADY,
-            START.steady_us + 5,
+            due_at,
             "mail",
             2,
         )
