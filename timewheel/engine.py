@@ -102,11 +102,6 @@ class Engine:
 
     # ---- clocks and ids ----------------------------------------------------------------------------------------------
 
-    def now(self) -> Now:
-        """Both clocks."""
-        clock = self._clock
-        return self.timeline.now(clock.wall_us(), clock.boot_us())
-
     def stamp(self) -> Stamp:
         """When and by whom a batch is written."""
         boot_us = self._clock.boot_us()
@@ -127,6 +122,7 @@ class Engine:
         """Wire everything, recover, and begin to dispatch. Raises what the journal raises; then nothing runs."""
         self.epoch = ownership.epoch
         self.timeline = Timeline(ownership.anchor, self._clock.boot_id, self._clock.read())
+        self.now: Callable[[], Now] = self.timeline.reader(self._clock.wall_us, self._clock.boot_us)
         await self._wire()
         self._spawn("committer", self.committer.run)
         recovered = await self.recovery.recover(tuple(self._known_names()))

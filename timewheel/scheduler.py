@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, overload
 
-from timewheel import guidance
+from timewheel import forks, guidance
 from timewheel.alarm import Alarm
 from timewheel.blocking import Blocking
 from timewheel.connect import Durability, connect
@@ -95,6 +95,7 @@ class Scheduler(Scheduling):
         self._engine: Engine | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._pid = 0
+        self._generation = 0
         self._cause: BaseException | None = None
         self._interrupted = False
         self._standby: asyncio.Task[None] | None = None
@@ -102,6 +103,7 @@ class Scheduler(Scheduling):
         self._changed: asyncio.Event | None = None
         self._desk = Desk(self._store, self._guard, lambda: self._engine)
         self._office = self
+        self.submit = self._desk.submit  # type: ignore[method-assign]  # once a job: no detour
         self.notices = Notices()
         self.blocking = Blocking(self)
 
@@ -163,6 +165,7 @@ class Scheduler(Scheduling):
             raise NotStarted(f"start() of a scheduler that is {self._state}: it starts once, until it is stopped")
         self._loop = asyncio.get_running_loop()
         self._pid = os.getpid()
+        self._generation = forks.generation()
         self._changed = asyncio.Event()
         self._cause, self._stopping, self._interrupted = None, None, False
         for module in self._imports:
@@ -314,7 +317,7 @@ class Scheduler(Scheduling):
     # ---- guards ------------------------------------------------------------------------------------------------------
 
     def _check_place(self) -> None:
-        if os.getpid() != self._pid:
+        if forks.generation() != self._generation:
             raise ForkedScheduler(
                 f"this scheduler was started in process {self._pid} and is used in its forked child {os.getpid()}: "
                 f"make and start one in the child"

@@ -45,7 +45,7 @@ class Claims(Protocol):
 class Floor(Protocol):
     """The worker, as the dispatcher sees it."""
 
-    def start(self, claimant: Claimant) -> None:
+    def start(self, claimant: Claimant, now: Now) -> None:
         """Run a job that passed the gate."""
 
     def release(self, claimant: Claimant, reason: str) -> None:
@@ -248,7 +248,7 @@ class Dispatcher:
                 self._release(claimant, "paused")
             elif limits.enter(claimant.queue, now.steady_us):
                 gate.left(claimant)
-                self._floor.start(claimant)
+                self._floor.start(claimant, now)
             elif claimant.out_of_patience(now):
                 self._release(claimant, "not_entered")
             else:

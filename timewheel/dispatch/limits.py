@@ -8,6 +8,8 @@ promised jobs count against the room for further claims, so that no more are cla
 from __future__ import annotations
 
 from collections.abc import Mapping
+from fractions import Fraction
+from math import ceil
 from typing import TYPE_CHECKING
 
 from timewheel.dispatch.bucket import Bucket
@@ -44,7 +46,12 @@ class Limit:
 
 def bucket_of(rate: Rate, saved: int | None, now_us: int) -> Bucket:
     """The limiter of a Rate, going on from its saved state."""
-    return Bucket.of(rate.count, int(rate.per_s * SECOND_US), rate.burst, saved, now_us=now_us)
+    return Bucket.of(rate.count, period_us(rate), rate.burst, saved, now_us=now_us)
+
+
+def period_us(rate: Rate) -> int:
+    """The period of a Rate, rounded up: never more starts than were asked for."""
+    return ceil(Fraction(str(rate.per_s)) * SECOND_US)
 
 
 class Limits:
@@ -81,7 +88,7 @@ class Limits:
         elif limit.bucket is None:
             limit.bucket = bucket_of(rate, self._saved.get(queue), now_us)
         else:
-            limit.bucket.rerate(rate.count, int(rate.per_s * SECOND_US), rate.burst, now_us)
+            limit.bucket.rerate(rate.count, period_us(rate), rate.burst, now_us)
 
     def room(self, queue: str, now_us: int, ahead_us: int) -> int:
         """How many jobs of a queue may be claimed now."""

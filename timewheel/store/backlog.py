@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 from timewheel.store.changes import Cancel, Change, Claim, Reschedule, SaveLimits, Settle, Submit
 
@@ -18,13 +18,7 @@ BATCH_BYTES = 4 * 1024 * 1024
 HOUSEKEEPING_CHANGES = 8  # a batch: it always moves on and never crowds out jobs
 
 Receiver: TypeAlias = Callable[[Any], None]  # called with the outcome, or with the exception
-
-
-class Entry(NamedTuple):
-    """A change and who wants to hear its outcome."""
-
-    change: Any
-    receive: Receiver
+Entry: TypeAlias = tuple[Any, Receiver]  # a change, and who wants to hear its outcome
 
 
 class Backlog:
@@ -61,12 +55,12 @@ class Backlog:
         """Put a batch back in front, in order, but for the kinds in `told`, which are returned instead."""
         tell: list[Entry] = []
         for entry in reversed(batch):
-            if isinstance(entry.change, told):
+            if isinstance(entry[0], told):
                 tell.append(entry)
-            elif isinstance(entry.change, SaveLimits):
+            elif isinstance(entry[0], SaveLimits):
                 self.limits = self.limits or entry
             else:
-                self._queue_of(entry.change).appendleft(entry)
+                self._queue_of(entry[0]).appendleft(entry)
         tell.reverse()
         return tell
 
@@ -95,14 +89,14 @@ class Backlog:
         return self.claims if isinstance(change, Claim) else self.rest
 
     def _take_verbs(self, batch: list[Entry]) -> None:
-        taken = {entry.change.job_id for entry in batch}
+        taken = {entry[0].job_id for entry in batch}
         later: deque[Entry] = deque()
         while self.verbs and len(batch) < BATCH_CHANGES:
             entry = self.verbs.popleft()
-            if entry.change.job_id in taken:
+            if entry[0].job_id in taken:
                 later.append(entry)
             else:
-                taken.add(entry.change.job_id)
+                taken.add(entry[0].job_id)
                 batch.append(entry)
         later.extend(self.verbs)
         self.verbs = later
@@ -114,7 +108,7 @@ class Backlog:
         while submits and room > 0 and size < BATCH_BYTES:
             entry = submits.popleft()
             batch.append(entry)
-            size += len(entry.change.request.arguments)
+            size += len(entry[0].request.arguments)
             room -= 1
 
 

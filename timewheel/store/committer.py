@@ -201,9 +201,8 @@ class Committer:
     def save_limits(self, change: SaveLimits) -> None:
         """Write the limits with the next batch, in the place of any that still wait."""
         if self._failed is None:
-            self._backlog.limits = Entry(change, _ignore)
-            self._idle.clear()
-            self._alarm.ring()
+            self._backlog.limits = (change, _ignore)
+            self._wake()
 
     async def flush(self) -> None:
         """Wait until everything queued so far and meanwhile is written, or the committer has ended."""
@@ -223,7 +222,7 @@ class Committer:
                 await self._alarm.wait()
 
     async def _write(self, batch: list[Entry]) -> None:
-        changes: list[Change] = [entry.change for entry in batch]
+        changes: list[Change] = [change for change, _ in batch]
         began = self._clock.boot_us()
         try:
             outcomes = await _to_the_end(self._store.commit(changes, self._stamp()))
@@ -235,8 +234,8 @@ class Committer:
         if self._notices.wanted and batch:
             self._notices.emit(Committed(len(batch), self._clock.boot_us() - began))
         self._aftermath.committed(changes, outcomes)
-        for entry, outcome in zip(batch, outcomes, strict=True):
-            entry.receive(outcome)
+        for (_, receive), outcome in zip(batch, outcomes, strict=True):
+            receive(outcome)
 
     # ---- when a commit fails -----------------------------------------------------------------------------------------
 
@@ -246,8 +245,8 @@ class Committer:
         if isinstance(error, JournalFull):
             self._full = error
             tell = self._backlog.put_back(batch, (Submit, Cancel, Reschedule))
-            for entry in [*tell, *self._backlog.drop_submits()]:
-                entry.receive(error)
+            for _, receive in [*tell, *self._backlog.drop_submits()]:
+                receive(error)
             await Alarm(self._clock).wait(RETRY_S)
         elif isinstance(error, JournalBusy) and self._still_patient():
             self._backlog.put_back(batch, ())
@@ -277,16 +276,16 @@ class Committer:
         except JournalError as worse:
             self._fail(worse, batch)
             return
-        for entry in self._backlog.put_back(batch, (Submit, Cancel, Reschedule, Claim, AddEntry)):
-            entry.receive(error)
+        for _, receive in self._backlog.put_back(batch, (Submit, Cancel, Reschedule, Claim, AddEntry)):
+            receive(error)
 
     def _fail(self, cause: BaseException, batch: list[Entry]) -> None:
         self._failed = cause
         self._aftermath.journal_failed(cause)
         waiting = [*batch, *self._backlog]
         self._backlog.clear()
-        for entry in waiting:
-            entry.receive(cause)
+        for _, receive in waiting:
+            receive(cause)
         self._admit_waiters()
         self._idle.set()
 
@@ -295,7 +294,11 @@ class Committer:
     def _post(self, queue: deque[Entry], change: Change, receive: Receiver) -> None:
         if self._failed is not None:
             raise self._failed
-        queue.append(Entry(change, receive))
+        queue.append((change, receive))
+        if self._idle.is_set():  # otherwise it looks again by itself when its commit returns
+            self._wake()
+
+    def _wake(self) -> None:
         self._idle.clear()
         self._alarm.ring()
 

@@ -77,7 +77,7 @@ class Worker:
 
     # ---- starting ----------------------------------------------------------------------------------------------------
 
-    def start(self, claimant: Claimant) -> None:
+    def start(self, claimant: Claimant, now: Now) -> None:
         """Run a job that passed the gate."""
         job = claimant.job
         task, reason = self._find(job.task)
@@ -89,7 +89,6 @@ class Worker:
         except NotSerializable as error:
             self._hold(claimant, str(error))
             return
-        now = self._now()
         wall = job.due_at if job.clock is ClockKind.WALL else job.due_at + now.wall_us - now.steady_us
         run = Run(claimant, task, args, kwargs, JobContext(job.job_id, job.attempt, wall, self._scheduler))
         self._runs[job.job_id] = run
@@ -99,7 +98,8 @@ class Worker:
         except RuntimeError as error:  # no thread to be had: not the job's fault, so it costs the job nothing
             _log.warning("no thread for %s: %s", job.task, error)
             later = now.steady_us + SECOND_US
-            self._finish(run, Decision(AttemptState.RELEASED, JobState.SCHEDULED, later, *_counters(run), "no_thread"))
+            decision = Decision(AttemptState.RELEASED, JobState.SCHEDULED, later, *_counters(run), "no_thread")
+            self._finish(run, decision, now)
 
     def release(self, claimant: Claimant, reason: str) -> None:
         """Give a claimed job back that was not entered."""
@@ -174,21 +174,25 @@ class Worker:
             self._ledger.overran(run.job.job_id, run.job.attempt, run.stopping is Stopping.TIMEOUT)
             return
         ending = _ending(run, error)
-        decision = decide(ending, _counters(run), run.job.retry, self._now().steady_us, self._chance())
-        self._finish(run, decision, error, value)
+        now = self._now()
+        decision = decide(ending, _counters(run), run.job.retry, now.steady_us, self._chance())
+        self._finish(run, decision, now, error, value)
         if isinstance(error, KeyboardInterrupt):
             self._ledger.interrupted()
 
-    def _finish(self, run: Run, decision: Decision, error: BaseException | None = None, value: Any = None) -> None:
-        self._settle(run, decision, error, value)
+    def _finish(
+        self, run: Run, decision: Decision, now: Now, error: BaseException | None = None, value: Any = None
+    ) -> None:
+        self._settle(run, decision, now, error, value)
         self._forget(run)
         self._ledger.slot_free(run.claimant.queue, run.job.losses)
 
-    def _settle(self, run: Run, decision: Decision, error: BaseException | None = None, value: Any = None) -> None:
+    def _settle(
+        self, run: Run, decision: Decision, now: Now, error: BaseException | None = None, value: Any = None
+    ) -> None:
         run.settled = True
         if run.timer is not None:
             run.timer.cancel()
-        now = self._now()
         job, claimant, started = run.job, run.claimant, run.started
         change = Settle(
             job.job_id,
@@ -229,8 +233,9 @@ class Worker:
             return
         _log.warning("%s of job %s timed out and does not stop", run.task.name, run.context.job_id)
         ending = Ending(EndingKind.TIMED_OUT)
-        now = self._now().steady_us
-        self._settle(run, decide(ending, _counters(run), run.job.retry, now, self._chance(), overrun=True))
+        now = self._now()
+        decision = decide(ending, _counters(run), run.job.retry, now.steady_us, self._chance(), overrun=True)
+        self._settle(run, decision, now)
 
     def _forget(self, run: Run) -> None:
         del self._runs[run.job.job_id]
@@ -262,7 +267,8 @@ class Worker:
         left = list(self._runs.values())
         for run in left:
             if not run.settled:
-                self._settle(run, decide(Ending(EndingKind.SHUTDOWN), _counters(run), run.job.retry, 0, 0.0))
+                decision = decide(Ending(EndingKind.SHUTDOWN), _counters(run), run.job.retry, 0, 0.0)
+                self._settle(run, decision, self._now())
         return [f"{run.task.name} ({run.context.job_id})" for run in left]
 
     def close(self, when_threads_end: Callable[[], None]) -> bool:
@@ -289,6 +295,9 @@ class Worker:
                 self._empty.clear()
 
 
+_RETURNED = Ending(EndingKind.RETURNED)
+
+
 def _counters(run: Run) -> Counters:
     return Counters(run.job.failures, run.job.losses, run.job.first_failed_at)
 
@@ -297,7 +306,7 @@ def _ending(run: Run, error: BaseException | None) -> Ending:
     if run.stopping is Stopping.TIMEOUT:
         return Ending(EndingKind.TIMED_OUT)
     if error is None:
-        return Ending(EndingKind.RETURNED)
+        return _RETURNED
     if isinstance(error, asyncio.CancelledError) and run.stopping is not None:
         return Ending(EndingKind.CANCELLED if run.stopping is Stopping.CANCEL else EndingKind.SHUTDOWN)
     return Ending.raised(classify(error))
