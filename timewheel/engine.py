@@ -6,10 +6,9 @@ gets the few methods it needs, most of them here.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -19,8 +18,7 @@ from timewheel.clockwatch import ClockWatch
 from timewheel.dispatch.dispatcher import AHEAD_US, Dispatcher
 from timewheel.dispatch.limits import Limits
 from timewheel.dispatch.ready import Ready
-from timewheel.errors import JournalError
-from timewheel.events import LateResult, Notices, StorageTrouble
+from timewheel.events import LateResult, Notices
 from timewheel.model import Now, WaitingReason, job_text
 from timewheel.pulse import Pulse
 from timewheel.store.changes import AddEntry, Change, Outcome, PruneKeys, Settle, Unhold
@@ -28,6 +26,7 @@ from timewheel.store.committer import Committer
 from timewheel.store.loader import Loader
 from timewheel.store.port import Owner, Ownership, Stamp
 from timewheel.store.recovery import Recovery
+from timewheel.supervisor import Supervisor
 from timewheel.timeline import Timeline
 from timewheel.verbs import Verbs
 from timewheel.waiters import Waiters
@@ -43,8 +42,7 @@ if TYPE_CHECKING:
     from timewheel.tasks import Task, TaskRegistry
 
 _log = logging.getLogger("timewheel")
-RETRY_S = 1.0
-MOST_READ_FAULTS = 10  # in a row, of one doer
+HOUSEKEEPING_S = 1.0
 PRUNE_EVERY = 600  # housekeeping turns, of about a second each
 PRUNE_KEYS = 500
 
@@ -94,8 +92,7 @@ class Engine:
         self._settings = settings
         self._registry = registry
         self._host = host
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._ending = False
+        self._supervisor = Supervisor(system.clock, notices, self.failed)
         self._importable: frozenset[str] = frozenset()
         self._counter = 0
         self._pulse: Pulse | None = None
@@ -124,14 +121,14 @@ class Engine:
         self.timeline = Timeline(ownership.anchor, self._clock.boot_id, self._clock.read())
         self.now: Callable[[], Now] = self.timeline.reader(self._clock.wall_us, self._clock.boot_us)
         await self._wire()
-        self._spawn("committer", self.committer.run)
+        self._supervisor.spawn("committer", self.committer.run)
         recovered = await self.recovery.recover(tuple(self._known_names()))
         if self.cause is not None:
             raise self.cause
         self.notices.emit(recovered)
-        self._spawn("ticker", self.ticker.run)
-        self._spawn("loader", self.loader.run)
-        self._spawn("housekeeper", self._keep_house)
+        self._supervisor.spawn("ticker", self.ticker.run)
+        self._supervisor.spawn("loader", self.loader.run)
+        self._supervisor.spawn("housekeeper", self._keep_house)
         if self._pulse is not None:
             self._pulse.start()
         if recovered.lost:
@@ -176,41 +173,10 @@ class Engine:
 
     # ---- keeping it running ------------------------------------------------------------------------------------------
 
-    def _spawn(self, name: str, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        task = asyncio.get_running_loop().create_task(self._supervise(name, run), name=f"timewheel {name}")
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def _supervise(self, name: str, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Run a doer until the engine ends: through cancellations by strangers, and for a while without a journal."""
-        faults = 0
-        while not self._ending:
-            try:
-                await run()
-            except asyncio.CancelledError:
-                if self._ending:
-                    raise
-                _log.warning("somebody cancelled the %s of timewheel; it goes on", name)
-            except JournalError as error:
-                faults += 1
-                if faults > MOST_READ_FAULTS:
-                    self.failed(error)
-                    return
-                self.notices.emit(StorageTrouble(f"{name}: {error}"))
-                await self._pause()
-            except Exception as fault:  # noqa: BLE001  a fault of timewheel: stop in view rather than go on half
-                self.failed(fault)
-                return
-            else:
-                return
-
-    async def _pause(self) -> None:
-        await Alarm(self._clock).wait(RETRY_S)
-
     async def _keep_house(self) -> None:
         turns = 0
         while True:
-            await self._pause()
+            await Alarm(self._clock).wait(HOUSEKEEPING_S)
             await self.store.check()
             turns += 1
             if turns % PRUNE_EVERY == 0:
@@ -248,7 +214,7 @@ class Engine:
     def claim_lost(self, job_ids: list[int]) -> None:
         """A claim's outcome is unknown."""
         if self.cause is None:
-            self._spawn("reconciler", lambda: self.recovery.release_orphans(job_ids, self._is_known))
+            self._supervisor.spawn("reconciler", lambda: self.recovery.release_orphans(job_ids, self._is_known))
 
     def _is_known(self, job_id: int) -> bool:
         return self.worker.has(job_id) or job_id in self.dispatcher.gate.waiting
@@ -300,9 +266,6 @@ class Engine:
         await self._end_doers()
 
     async def _end_doers(self) -> None:
-        self._ending = True
         if self._pulse is not None:
             self._pulse.stop()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._supervisor.end()

@@ -16,6 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from timewheel.dispatch.gate import Claimant, Gate
+from timewheel.dispatch.last_chance import LastChance
 from timewheel.model import LAST_CHANCE_LOSSES, SECOND_US, ClockKind, Lane, Now
 from timewheel.store.changes import Claim, Claimed, SaveLimits
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 MOST_HINTS = 1_000  # of one claim
 AHEAD_US = 20_000
+PATIENT_LOOK_US = 5_000  # how often a job that waits with its time come is looked at again
 
 
 class Claims(Protocol):
@@ -81,8 +83,7 @@ class Dispatcher:
         self._surroundings = surroundings
         self._loop = asyncio.get_running_loop()
         self._hinted: dict[int, int] = {}  # job id -> lane, of the claims under way
-        self._held: list[tuple[int, int, int]] = []  # last-chance jobs that wait for another one to end
-        self._last_chance_free = True
+        self._last_chance = LastChance()
         self._turn = 0
         self._pumping = False
         self._timer: Timer | None = None
@@ -154,8 +155,7 @@ class Dispatcher:
 
     def known_ids(self, lane: int) -> Collection[int]:
         """Ids that are in ready, held, in a claim under way, or at the gate."""
-        held = (entry[1] for entry in self._held)
-        return {*self.ready.ids(lane), *self._hinted, *self.gate.waiting, *held}
+        return {*self.ready.ids(lane), *self._hinted, *self.gate.waiting, *self._last_chance.held_ids()}
 
     def clear(self, lane: int) -> None:
         """Forget the entries of a lane that wait for a claim."""
@@ -199,8 +199,7 @@ class Dispatcher:
         for _, job_id, lane in hints:
             hinted[job_id] = lane
         job_ids = [entry[1] for entry in hints]
-        last_chances = 1 if self._last_chance_free else 0
-        self._last_chance_free = False
+        last_chances = self._last_chance.take()
         change = Claim(job_ids, AHEAD_US, self.watching_since, last_chances)
         self._claims.claim(change, partial(self._claimed, queue, hints, last_chances))
         return True
@@ -212,7 +211,8 @@ class Dispatcher:
             self._hinted.pop(job_id, None)
         if isinstance(outcome, BaseException):
             self.limits.return_slots(queue, len(hints), entered=False)
-            self._last_chance_free |= bool(last_chances)
+            if last_chances:
+                self._free_last_chance()
             self._surroundings.claim_lost([entry[1] for entry in hints])
             return
         self.limits.return_slots(queue, len(hints) - len(outcome.jobs), entered=False)
@@ -220,20 +220,13 @@ class Dispatcher:
         admit = self.gate.admit
         for job in outcome.jobs:
             admit(Claimant(job, queue, now))
-        self._judge_last_chances(hints, last_chances, outcome)
-        self.kick()
-
-    def _judge_last_chances(self, hints: list[tuple[int, int, int]], last_chances: int, outcome: Claimed) -> None:
-        if outcome.held:
-            held = set(outcome.held)
-            self._held += [entry for entry in hints if entry[1] in held]
+        self._last_chance.hold(hints, outcome.held)
         if last_chances and not any(job.losses >= LAST_CHANCE_LOSSES for job in outcome.jobs):
             self._free_last_chance()
+        self.kick()
 
     def _free_last_chance(self) -> None:
-        self._last_chance_free = True
-        held, self._held = self._held, []
-        for entry in held:
+        for entry in self._last_chance.free():
             self.ready.push(*entry)
 
     # ---- the gate ----------------------------------------------------------------------------------------------------
@@ -284,6 +277,3 @@ class Dispatcher:
     def _timed(self) -> None:
         self._timer = None
         self._pump()
-
-
-PATIENT_LOOK_US = 5_000  # how often a job that waits with its time come is looked at again

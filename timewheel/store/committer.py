@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 from timewheel.alarm import Alarm
 from timewheel.errors import JournalBusy, JournalError, JournalFull, JournalUnknown, Overloaded
 from timewheel.events import Committed, Notices, StorageTrouble
-from timewheel.model import SECOND_US
 from timewheel.store.backlog import Backlog, Entry, Receiver
 from timewheel.store.changes import (
     AddEntry,
@@ -39,6 +38,7 @@ from timewheel.store.changes import (
     Submit,
     Unhold,
 )
+from timewheel.store.patience import Patience
 
 if TYPE_CHECKING:
     from timewheel.ports import Clock
@@ -47,8 +47,6 @@ if TYPE_CHECKING:
 QUEUE_LIMIT = 20_000
 PORTION = 250  # submissions of one caller that are queued in one turn of the loop
 RETRY_S = 1.0
-BUSY_PATIENCE_US = 120 * SECOND_US
-UNKNOWN_LIMIT = 3  # within a minute
 
 Rest: TypeAlias = Unhold | PutQueue | AddEntry | PruneKeys
 
@@ -116,8 +114,7 @@ class Committer:
         self._idle.set()
         self._full: JournalFull | None = None
         self._failed: BaseException | None = None
-        self._unknowns: deque[int] = deque()
-        self._busy_since: int | None = None
+        self._patience = Patience()
 
     # ---- what others ask ---------------------------------------------------------------------------------------------
 
@@ -230,7 +227,7 @@ class Committer:
             await self._after_error(batch, error)
             return
         self._full = None
-        self._busy_since = None
+        self._patience.committed()
         if self._notices.wanted and batch:
             self._notices.emit(Committed(len(batch), self._clock.boot_us() - began))
         self._aftermath.committed(changes, outcomes)
@@ -248,26 +245,13 @@ class Committer:
             for _, receive in [*tell, *self._backlog.drop_submits()]:
                 receive(error)
             await Alarm(self._clock).wait(RETRY_S)
-        elif isinstance(error, JournalBusy) and self._still_patient():
+        elif isinstance(error, JournalBusy) and self._patience.with_busy(self._clock.boot_us()):
             self._backlog.put_back(batch, ())
             await Alarm(self._clock).wait(RETRY_S)
-        elif isinstance(error, JournalUnknown) and self._may_reopen():
+        elif isinstance(error, JournalUnknown) and self._patience.with_unknown(self._clock.boot_us()):
             await self._reopen(batch, error)
         else:
             self._fail(error, batch)
-
-    def _still_patient(self) -> bool:
-        now = self._clock.boot_us()
-        if self._busy_since is None:
-            self._busy_since = now
-        return now - self._busy_since < BUSY_PATIENCE_US
-
-    def _may_reopen(self) -> bool:
-        now = self._clock.boot_us()
-        self._unknowns.append(now)
-        while now - self._unknowns[0] > 60 * SECOND_US:
-            self._unknowns.popleft()
-        return len(self._unknowns) < UNKNOWN_LIMIT
 
     async def _reopen(self, batch: list[Entry], error: JournalUnknown) -> None:
         try:

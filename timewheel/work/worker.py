@@ -12,15 +12,14 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
-from timewheel.codec import dumps_result, loads_call
+from timewheel.codec import loads_call
 from timewheel.errors import NotSerializable
-from timewheel.failures import error_text
 from timewheel.model import SECOND_US, AttemptState, ClockKind, JobState, Now, WaitingReason, job_text
 from timewheel.store.changes import Settle
-from timewheel.work.classify import classify
 from timewheel.work.context import JobContext, request_cancel
-from timewheel.work.lifecycle import SHUTDOWN, Counters, Decision, Ending, EndingKind, decide
+from timewheel.work.lifecycle import SHUTDOWN, Decision, Ending, EndingKind, decide
 from timewheel.work.runner import Run, Runner, Stopping
+from timewheel.work.settling import counters_of, ending_of, release_of, settlement
 
 if TYPE_CHECKING:
     from timewheel.dispatch.gate import Claimant
@@ -98,35 +97,22 @@ class Worker:
         except RuntimeError as error:  # no thread to be had: not the job's fault, so it costs the job nothing
             _log.warning("no thread for %s: %s", job.task, error)
             later = now.steady_us + SECOND_US
-            decision = Decision(AttemptState.RELEASED, JobState.SCHEDULED, later, *_counters(run), "no_thread")
+            decision = Decision(AttemptState.RELEASED, JobState.SCHEDULED, later, *counters_of(run), "no_thread")
             self._finish(run, decision, now)
 
     def release(self, claimant: Claimant, reason: str) -> None:
         """Give a claimed job back that was not entered."""
-        self._ledger.settle(self._released(claimant, reason, JobState.SCHEDULED), claimant.queue)
+        change = release_of(claimant, reason, JobState.SCHEDULED, self._now(), self._ledger.epoch)
+        self._ledger.settle(change, claimant.queue)
 
     def _hold(self, claimant: Claimant, reason: str) -> None:
         """Nobody here can run this job: it is kept, in view, until somebody can."""
         _log.warning("job %s waits: %s", job_text(claimant.job.job_id), reason)
-        change = self._released(claimant, WaitingReason.UNRESOLVABLE.value, JobState.WAITING)
+        why = WaitingReason.UNRESOLVABLE.value
+        change = release_of(claimant, why, JobState.WAITING, self._now(), self._ledger.epoch)
         change.error = reason
         self._ledger.settle(change, claimant.queue)
         self._ledger.slot_free(claimant.queue, claimant.job.losses)
-
-    def _released(self, claimant: Claimant, reason: str, state: JobState) -> Settle:
-        job = claimant.job
-        return Settle(
-            job.job_id,
-            job.attempt,
-            self._ledger.epoch,
-            AttemptState.RELEASED,
-            state,
-            failures=job.failures,
-            losses=job.losses,
-            first_failed_at=job.first_failed_at,
-            reason=reason,
-            finished_at=self._now().wall_us,
-        )
 
     def _began(self, run: Run) -> None:
         timeout_us = run.job.timeout_us
@@ -173,12 +159,14 @@ class Worker:
             self._ledger.slot_free(run.claimant.queue, run.job.losses)
             self._ledger.overran(run.job.job_id, run.job.attempt, run.stopping is Stopping.TIMEOUT)
             return
-        ending = _ending(run, error)
+        ending = ending_of(run, error)
         now = self._now()
-        decision = decide(ending, _counters(run), run.job.retry, now.steady_us, self._chance())
-        self._finish(run, decision, now, error, value)
+        self._finish(run, self._judge(run, ending, now), now, error, value)
         if isinstance(error, KeyboardInterrupt):
             self._ledger.interrupted()
+
+    def _judge(self, run: Run, ending: Ending, now: Now, *, overrun: bool = False) -> Decision:
+        return decide(ending, counters_of(run), run.job.retry, now.steady_us, self._chance(), overrun=overrun)
 
     def _finish(
         self, run: Run, decision: Decision, now: Now, error: BaseException | None = None, value: Any = None
@@ -193,31 +181,8 @@ class Worker:
         run.settled = True
         if run.timer is not None:
             run.timer.cancel()
-        job, claimant, started = run.job, run.claimant, run.started
-        change = Settle(
-            job.job_id,
-            job.attempt,
-            self._ledger.epoch,
-            decision.attempt_state,
-            decision.job_state,
-            decision.due_at,
-            decision.failures,
-            decision.losses,
-            decision.first_failed_at,
-            decision.reason,
-            dispatched_at=claimant.dispatched_wall_us(),
-            started_at=None if started is None else started.wall_us,
-            finished_at=now.wall_us,
-            dispatch_lag_us=claimant.dispatch_lag_us(),
-            start_lag_us=None if started is None else started.on(job.clock) - job.due_at,
-        )
-        if decision.attempt_state is AttemptState.SUCCEEDED:
-            change.result, change.result_omitted = dumps_result(value)
-        elif error is not None:
-            change.error_kind, change.error = error_text(error)
-        elif decision.attempt_state is AttemptState.TIMED_OUT:
-            change.error_kind, change.error = "TimeoutError", f"timed out after {(job.timeout_us or 0) / SECOND_US:g} s"
-        self._ledger.settle(change, claimant.queue)
+        change = settlement(run, decision, now, self._ledger.epoch, error, value)
+        self._ledger.settle(change, run.claimant.queue)
 
     def _timed_out(self, run: Run) -> None:
         if run.settled:
@@ -234,8 +199,7 @@ class Worker:
         _log.warning("%s of job %s timed out and does not stop", run.task.name, run.context.job_id)
         ending = Ending(EndingKind.TIMED_OUT)
         now = self._now()
-        decision = decide(ending, _counters(run), run.job.retry, now.steady_us, self._chance(), overrun=True)
-        self._settle(run, decision, now)
+        self._settle(run, self._judge(run, ending, now, overrun=True), now)
 
     def _forget(self, run: Run) -> None:
         del self._runs[run.job.job_id]
@@ -267,8 +231,8 @@ class Worker:
         left = list(self._runs.values())
         for run in left:
             if not run.settled:
-                decision = decide(Ending(EndingKind.SHUTDOWN), _counters(run), run.job.retry, 0, 0.0)
-                self._settle(run, decision, self._now())
+                now = self._now()
+                self._settle(run, self._judge(run, Ending(EndingKind.SHUTDOWN), now), now)
         return [f"{run.task.name} ({run.context.job_id})" for run in left]
 
     def close(self, when_threads_end: Callable[[], None]) -> bool:
@@ -293,20 +257,3 @@ class Worker:
             expired.cancel()
             if self._runs:
                 self._empty.clear()
-
-
-_RETURNED = Ending(EndingKind.RETURNED)
-
-
-def _counters(run: Run) -> Counters:
-    return Counters(run.job.failures, run.job.losses, run.job.first_failed_at)
-
-
-def _ending(run: Run, error: BaseException | None) -> Ending:
-    if run.stopping is Stopping.TIMEOUT:
-        return Ending(EndingKind.TIMED_OUT)
-    if error is None:
-        return _RETURNED
-    if isinstance(error, asyncio.CancelledError) and run.stopping is not None:
-        return Ending(EndingKind.CANCELLED if run.stopping is Stopping.CANCEL else EndingKind.SHUTDOWN)
-    return Ending.raised(classify(error))

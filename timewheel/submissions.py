@@ -1,0 +1,121 @@
+"""Making jobs durable, one or many, on an engine that runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from timewheel.errors import IdempotencyConflict, InvalidOption, JobNotFound, PartlyScheduled
+from timewheel.handles import Draft
+from timewheel.job import Job
+from timewheel.model import job_text
+from timewheel.requests import place
+from timewheel.store.changes import KeyConflict, Submit
+from timewheel.store.port import Store
+
+if TYPE_CHECKING:
+    from timewheel.engine import Engine
+
+
+class Submissions:
+    """The part of the desk that makes jobs.
+
+    `guard(write)` raises when the scheduler is in no state for a read or a write; `engine()` is the running one.
+    """
+
+    def __init__(self, store: Store, guard: Callable[[bool], None], engine: Callable[[], Engine | None]) -> None:
+        self._store = store
+        self._guard = guard
+        self._engine = engine
+
+    def _as_desk(self) -> Any:
+        return self  # a Desk is this class and the verbs of a job
+
+    def _running(self) -> Engine:
+        self._guard(True)
+        engine = self._engine()
+        assert engine is not None, "the guard let a write through without an engine"
+        return engine
+
+    async def fetch(self, job_id: int) -> Job[Any]:
+        """A new snapshot."""
+        self._guard(False)
+        record = await self._store.job(job_id)
+        if record is None:
+            raise missing(job_id)
+        return Job(self._as_desk(), record)
+
+    async def submit(self, submit: Submit) -> Job[Any]:
+        """Make one job durable."""
+        engine = self._running()
+        now = engine.now()
+        place(submit, engine.new_id(), now.steady_us)
+        outcome = await engine.committer.submit(submit)
+        if type(outcome) is KeyConflict:
+            raise _conflict(submit, outcome)
+        if outcome.created:
+            return Job(self._as_desk(), (submit.request, now.wall_us), created=True)
+        return await self.fetch(outcome.job_id)
+
+    async def submit_many(self, drafts: Iterable[Draft[Any]]) -> list[Job[Any]]:
+        """Make many jobs durable, over as many commits as it takes."""
+        results = await self.submit_each(_submits(drafts))
+        jobs = [job for job in results if isinstance(job, Job)]
+        causes = [cause for cause in results if isinstance(cause, BaseException)]
+        if not causes:
+            return [job if job.created else await self.fetch(job.number) for job in jobs]
+        if len(causes) == len(results) == 1:
+            raise causes[0]
+        message = f"{len(jobs)} of {len(results)} jobs are acknowledged (see .jobs); the first failure: {causes[0]}"
+        raise PartlyScheduled(message, jobs=jobs, cause=causes[0]) from causes[0]
+
+    async def submit_each(self, submits: Iterable[Submit]) -> list[Job[Any] | BaseException]:
+        """Make many jobs durable; a job or an exception for each, in order."""
+        engine = self._running()
+        results: list[Job[Any] | BaseException] = []
+        positions: dict[int, int] = {}
+
+        def placed() -> Iterable[Submit]:
+            for submit in submits:
+                now = engine.now()
+                place(submit, engine.new_id(), now.steady_us)
+                positions[submit.request.job_id] = len(results)
+                results.append(Job(self._as_desk(), (submit.request, now.wall_us), created=True))
+                yield submit
+
+        def each(submit: Submit, outcome: Any) -> None:
+            position = positions[submit.request.job_id]
+            if isinstance(outcome, BaseException):
+                results[position] = outcome
+            elif type(outcome) is KeyConflict:
+                results[position] = _conflict(submit, outcome)
+            elif not outcome.created:
+                submit.request.job_id = outcome.job_id
+                results[position] = Job(self._as_desk(), (submit.request, 0))
+
+        await engine.committer.submit_many(placed(), each)
+        return results
+
+
+def _submits(drafts: Iterable[Draft[Any]]) -> Iterable[Submit]:
+    for draft in drafts:
+        if not isinstance(draft, Draft):
+            raise InvalidOption(f"at_many takes what scheduler.new(...) makes, not {draft!r}")
+        if draft.submit.request.job_id:
+            raise InvalidOption("a Draft makes one job: it was scheduled already; call scheduler.new(...) again")
+        yield draft.submit
+
+
+def _conflict(submit: Submit, outcome: KeyConflict) -> IdempotencyConflict:
+    key, holder = submit.request.idempotency_key or "", job_text(outcome.job_id)
+    message = (
+        f"the idempotency key {key!r} of task {submit.request.task!r} belongs to {holder}, which was made by a "
+        f"different request; use another key, or send the very same request to get that job"
+    )
+    return IdempotencyConflict(message, key=key, job_id=holder)
+
+
+def missing(job_id: int) -> JobNotFound:
+    """The error of an id that no job has."""
+    text = job_text(job_id)
+    return JobNotFound(f"there is no job {text} in this journal", job_id=text)

@@ -1,0 +1,67 @@
+"""The supervisor: keeps the doers' tasks running, and ends them all together."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any
+
+from timewheel.alarm import Alarm
+from timewheel.errors import JournalError
+from timewheel.events import Notices, StorageTrouble
+
+if TYPE_CHECKING:
+    from timewheel.ports import Clock
+
+_log = logging.getLogger("timewheel")
+RETRY_S = 1.0
+MOST_READ_FAULTS = 10  # of one doer, in a row
+
+
+class Supervisor:
+    """Holds every task, so that none is lost to garbage collection. `failed(cause)` hears what no doer survives."""
+
+    def __init__(self, clock: Clock, notices: Notices, failed: Callable[[BaseException], None]) -> None:
+        self._clock = clock
+        self._notices = notices
+        self._failed = failed
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._ending = False
+
+    def spawn(self, name: str, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Run a doer until it returns, or until `end`."""
+        task = asyncio.get_running_loop().create_task(self._supervise(name, run), name=f"timewheel {name}")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def end(self) -> None:
+        """Cancel every doer and wait until all have ended."""
+        self._ending = True
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _supervise(self, name: str, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Go on through cancellations by strangers, and for a while without a readable journal."""
+        faults = 0
+        while not self._ending:
+            try:
+                await run()
+            except asyncio.CancelledError:
+                if self._ending:
+                    raise
+                _log.warning("somebody cancelled the %s of timewheel; it goes on", name)
+            except JournalError as error:
+                faults += 1
+                if faults > MOST_READ_FAULTS:
+                    self._failed(error)
+                    return
+                self._notices.emit(StorageTrouble(f"{name}: {error}"))
+                await Alarm(self._clock).wait(RETRY_S)
+            except Exception as fault:  # noqa: BLE001  a fault of timewheel: stop in view rather than go on half
+                self._failed(fault)
+                return
+            else:
+                return

@@ -1,0 +1,83 @@
+"""From a run that ended to the Settle that says so. No I/O."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from timewheel.codec import dumps_result
+from timewheel.failures import error_text
+from timewheel.model import SECOND_US, AttemptState, JobState, Now
+from timewheel.store.changes import Settle
+from timewheel.work.classify import classify
+from timewheel.work.lifecycle import Counters, Decision, Ending, EndingKind
+from timewheel.work.runner import Run, Stopping
+
+if TYPE_CHECKING:
+    from timewheel.dispatch.gate import Claimant
+
+_RETURNED = Ending(EndingKind.RETURNED)
+
+
+def counters_of(run: Run) -> Counters:
+    """What the job had spent when it was claimed."""
+    return Counters(run.job.failures, run.job.losses, run.job.first_failed_at)
+
+
+def ending_of(run: Run, error: BaseException | None) -> Ending:
+    """How the handler ended: what we asked of it decides what its CancelledError means."""
+    if run.stopping is Stopping.TIMEOUT:
+        return Ending(EndingKind.TIMED_OUT)
+    if error is None:
+        return _RETURNED
+    if isinstance(error, asyncio.CancelledError) and run.stopping is not None:
+        return Ending(EndingKind.CANCELLED if run.stopping is Stopping.CANCEL else EndingKind.SHUTDOWN)
+    return Ending.raised(classify(error))
+
+
+def settlement(
+    run: Run, decision: Decision, now: Now, epoch: int, error: BaseException | None = None, value: Any = None
+) -> Settle:
+    """The Settle of a run that passed the gate."""
+    job, claimant, started = run.job, run.claimant, run.started
+    change = Settle(
+        job.job_id,
+        job.attempt,
+        epoch,
+        decision.attempt_state,
+        decision.job_state,
+        decision.due_at,
+        decision.failures,
+        decision.losses,
+        decision.first_failed_at,
+        decision.reason,
+        dispatched_at=claimant.dispatched_wall_us(),
+        started_at=None if started is None else started.wall_us,
+        finished_at=now.wall_us,
+        dispatch_lag_us=claimant.dispatch_lag_us(),
+        start_lag_us=None if started is None else started.on(job.clock) - job.due_at,
+    )
+    if decision.attempt_state is AttemptState.SUCCEEDED:
+        change.result, change.result_omitted = dumps_result(value)
+    elif error is not None:
+        change.error_kind, change.error = error_text(error)
+    elif decision.attempt_state is AttemptState.TIMED_OUT:
+        change.error_kind, change.error = "TimeoutError", f"timed out after {(job.timeout_us or 0) / SECOND_US:g} s"
+    return change
+
+
+def release_of(claimant: Claimant, reason: str, state: JobState, now: Now, epoch: int) -> Settle:
+    """The Settle of a claimed job that was not entered: it spends nothing."""
+    job = claimant.job
+    return Settle(
+        job.job_id,
+        job.attempt,
+        epoch,
+        AttemptState.RELEASED,
+        state,
+        failures=job.failures,
+        losses=job.losses,
+        first_failed_at=job.first_failed_at,
+        reason=reason,
+        finished_at=now.wall_us,
+    )
