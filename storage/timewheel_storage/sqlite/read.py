@@ -22,9 +22,16 @@ if TYPE_CHECKING:
 LANES = "SELECT json_group_array(json_array(lane, queue, priority, clock)) FROM (SELECT * FROM lanes ORDER BY lane)"
 DUE = """
 SELECT json_group_array(json_array(due_at, job_id)) FROM (
-    SELECT due_at, job_id FROM jobs
-    WHERE state = 0 AND lane = ?1 AND (due_at, job_id) > (?2, ?3) AND due_at < ?4
-    ORDER BY due_at, job_id LIMIT ?5
+    SELECT * FROM (
+        SELECT due_at, job_id FROM jobs
+        WHERE state = 0 AND lane = ?1 AND due_at = ?2 AND ?2 < ?4 AND job_id > ?3 ORDER BY job_id LIMIT ?5
+    )
+    UNION ALL
+    SELECT * FROM (
+        SELECT due_at, job_id FROM jobs
+        WHERE state = 0 AND lane = ?1 AND due_at > ?2 AND due_at < ?4 ORDER BY due_at, job_id LIMIT ?5
+    )
+    LIMIT ?5
 )
 """
 ONE_JOB = f"SELECT {JOB} FROM {JOB_TABLES} WHERE j.job_id = ?1"

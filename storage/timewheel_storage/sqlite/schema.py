@@ -17,7 +17,7 @@ from urllib.parse import quote
 
 from timewheel.errors import JournalCorrupt, JournalNewer, JournalUnavailable
 from timewheel_storage.sqlite.codes import ask
-from timewheel_storage.sqlite.faults import translate, translate_os
+from timewheel_storage.sqlite.faults import code_of, translate, translate_os
 
 if TYPE_CHECKING:
     from typing import Literal
@@ -167,7 +167,9 @@ def _check_pages(connection: sqlite3.Connection, path: str) -> None:
                     ask(connection, f"SELECT * FROM {table} ORDER BY 1 {way} LIMIT 1")
         ask(connection, "SELECT epoch FROM meta WHERE one = 1")
     except sqlite3.Error as error:
-        raise translate(error, path) from error
+        if code_of(error) != sqlite3.SQLITE_ERROR:
+            raise translate(error, path) from error
+        verdict = str(error)  # a table or a column that is not there
     if verdict != "ok":
         raise JournalCorrupt(
             f"{path} is damaged ({verdict}): it was left as it is; restore a backup, or save what can be read with "

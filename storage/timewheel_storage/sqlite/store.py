@@ -5,37 +5,28 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING
 
 from timewheel.errors import JournalError, NotOwner
 from timewheel.store.port import Leases
-from timewheel_storage.sqlite import keeping, read, read_list, schema
+from timewheel_storage.sqlite import keeping, schema
 from timewheel_storage.sqlite.batch import Batch
 from timewheel_storage.sqlite.connection import Connections
-from timewheel_storage.sqlite.faults import translate
 from timewheel_storage.sqlite.files import DiskFiles
+from timewheel_storage.sqlite.reading import Reads
 from timewheel_storage.sqlite.write_submit import Memory
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Sequence
 
-    from timewheel.model import AttemptRecord, DueKey, JobRecord, Lane, Now
     from timewheel.store.changes import Change, Outcome
-    from timewheel.store.port import JobFilter, JobPage, LaneDepth, Owner, Ownership, Stamp
+    from timewheel.store.port import Owner, Ownership, Stamp
     from timewheel_storage.sqlite.connection import Durability
     from timewheel_storage.sqlite.files import Files
-
-T = TypeVar("T")
-
-
-class Run(Protocol):
-    """Runs a whole function with a connection, and is not abandoned half way."""
-
-    def __call__(self, work: Callable[[sqlite3.Connection], T], /) -> Awaitable[T]:
-        """What the function returns."""
+    from timewheel_storage.sqlite.reading import Run
 
 
-class SqliteStore:
+class SqliteStore(Reads):
     """A journal in SQLite (see `timewheel.store.port.Store` for what the methods promise).
 
     `transact` and `run_read` run a function with the writing and the reading connection; both may use the same one.
@@ -53,15 +44,14 @@ class SqliteStore:
         connections: Connections | None = None,
         durability: Durability = "power",
     ) -> None:
-        self.path = files.path
+        super().__init__(files.path, run_read)
         self._transact = transact
-        self._run_read = run_read
         self._files = files
         self._connections = connections
         self._durability = durability
         self._one_writes = asyncio.Lock()
         self._owner: Owner | None = None
-        self._disowned = False
+        self._locked = self._disowned = False
         self._keeper = keeping.Keeper(files, durability)
         self._memory = Memory()
 
@@ -86,6 +76,7 @@ class SqliteStore:
     async def own(self, owner: Owner) -> Ownership:
         """Become the one owner. The lock comes first; it is kept until `close`, or until the process dies."""
         await self._read(lambda _: self._files.lock(owner))
+        self._locked, self._disowned = True, False
         try:
             ownership = await self._take_over(owner)
         except BaseException:
@@ -98,7 +89,7 @@ class SqliteStore:
             await self._connections.open_writer()
         keeper = self._keeper = keeping.Keeper(self._files, self._durability)
         ownership = await self._transact(lambda connection: keeper.take_over(connection, owner))
-        self._owner, self._memory, self._disowned = owner, Memory(), False
+        self._owner, self._memory = owner, Memory()
         return ownership
 
     async def reopen(self) -> None:
@@ -134,6 +125,11 @@ class SqliteStore:
         """Release the lock once nothing is written any more: now, or at the end of `close`."""
         self._disowned = True
         if self._owner is None:
+            self._unlock()
+
+    def _unlock(self) -> None:
+        locked, self._locked = self._locked, False
+        if locked:
             self._files.unlock()
 
     @property
@@ -147,7 +143,7 @@ class SqliteStore:
         finally:
             self._owner = None
             if self._disowned or not keep_lock:
-                self._files.unlock()
+                self._unlock()
 
     async def _close_connections(self) -> None:
         if self._connections is not None:
@@ -164,78 +160,6 @@ class SqliteStore:
             batch = Batch(changes, self._memory)
             await self._transact(lambda connection: batch.write(connection, self.path, stamp, owner.boot_id))
             return batch.outcomes()
-
-    # -- reading -------------------------------------------------------------------------------------------------------
-
-    async def _read(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        def translated(connection: sqlite3.Connection) -> T:
-            try:
-                return work(connection)
-            except sqlite3.Error as error:
-                raise translate(error, self.path) from error
-
-        return await self._run_read(translated)
-
-    async def lanes(self) -> list[Lane]:
-        """Every lane, by number."""
-        return await self._read(read.lanes)
-
-    async def due(self, lane: int, after: DueKey, until_us: int, limit: int) -> list[tuple[int, int]]:
-        """A page of one lane of the due index."""
-        return await self._read(lambda connection: read.due(connection, lane, after, until_us, limit))
-
-    async def job(self, job_id: int) -> JobRecord | None:
-        """One job."""
-        return await self._read(lambda connection: read.job(connection, job_id))
-
-    async def jobs(self, which: JobFilter, *, before: int | None = None, limit: int = 100) -> JobPage:
-        """A page of jobs; a call goes through at most `read_list.SCAN` of them."""
-        return await self._read(lambda connection: read_list.jobs(connection, which, before, limit))
-
-    async def count(self, which: JobFilter) -> int:
-        """How many jobs match: counted part by part, so that no reader holds an old state for long."""
-        total, before = await self._read(lambda connection: read_list.count_some(connection, which, None))
-        while before is not None:
-            place = before
-            some, before = await self._read(lambda connection: read_list.count_some(connection, which, place))  # noqa: B023
-            total += some
-        return total
-
-    async def attempts(self, job_id: int) -> list[AttemptRecord]:
-        """The attempts of one job by number."""
-        return await self._read(lambda connection: read.attempts(connection, job_id))
-
-    async def open_attempts(self, *, below_epoch: int, after: int, limit: int) -> list[tuple[JobRecord, AttemptRecord]]:
-        """ACTIVE jobs claimed under an older epoch."""
-        return await self._read(lambda connection: read.open_attempts(connection, below_epoch, after, limit))
-
-    async def depths(self, now: Now) -> list[LaneDepth]:
-        """The depth of every lane; `oldest_due_at` is of the due ones."""
-        return await self._read(lambda connection: read.depths(connection, now))
-
-    async def fullest_second(self, now: Now, span_us: int) -> tuple[int, int]:
-        """How many are due soon, and how many of them in one second."""
-        return await self._read(lambda connection: read.fullest_second(connection, now, span_us))
-
-    async def limits(self) -> dict[str, int]:
-        """The limiters' state."""
-        return await self._read(read.limits)
-
-    async def queues(self) -> dict[str, str]:
-        """The queues' settings."""
-        return await self._read(read.queues)
-
-    async def importable(self) -> list[str]:
-        """The importable tasks, sorted."""
-        return await self._read(read.importable)
-
-    async def entries(self, *, after: int = 0, limit: int = 100) -> list[tuple[int, int, str, str]]:
-        """A page of journal entries."""
-        return await self._read(lambda connection: read.entries(connection, after, limit))
-
-    async def dump(self) -> dict[str, Any]:
-        """Everything, for tests (see the memory model)."""
-        return await self._read(read_list.everything)
 
 
 def open_sqlite(path: str, durability: Durability = "power", *, unsafe: bool = False) -> SqliteStore:

@@ -34,61 +34,63 @@ FROM json_each(?1) AS r
 WHERE jobs.job_id = r.value ->> 0 AND state = 2 AND attempt = r.value ->> 1 AND attempt_epoch = ?3
 """
 
-_SETTLES = """
-r AS MATERIALIZED (
-    SELECT key, value ->> 0 AS job_id, value ->> 1 AS attempt, value ->> 2 AS epoch, value ->> 3 AS attempt_state,
-        value ->> 4 AS state, value ->> 5 AS due_at, value ->> 6 AS failures, value ->> 7 AS losses,
+# What becomes of a job in the long way. r: the Settle; j: its job, before.
+_FINAL = "CASE WHEN r.state <> 3 AND j.cancel_requested IS NOT NULL THEN 4 ELSE r.state END"
+_MOVES = f"(r.due_at IS NOT NULL AND {_FINAL} < 3)"  # its due time counts steady time from now on
+_STEADY_LANE = """(
+    SELECT x.lane FROM lanes AS l CROSS JOIN lanes AS x ON x.queue = l.queue AND x.priority = l.priority AND x.clock = 1
+    WHERE l.lane = j.lane
+)"""
+_LANE = f"CASE WHEN {_MOVES} THEN {_STEADY_LANE} ELSE j.lane END"
+_DUE_AT = f"CASE WHEN {_MOVES} THEN r.due_at ELSE j.due_at END"
+_LIVE = "j.state = 2 AND j.attempt = r.attempt AND j.attempt_epoch = r.epoch"
+_PRECONDITIONS = f"""
+WITH r AS MATERIALIZED (
+    SELECT key, value ->> 0 AS job_id, value ->> 1 AS attempt, value ->> 2 AS epoch, value ->> 3 AS state,
+        value ->> 4 AS due_at
+    FROM json_each(?1)
+),
+s AS (
+    SELECT r.key, j.lane AS old_lane, {_FINAL} AS final, {_MOVES} AS moves, {_LANE} AS lane, {_DUE_AT} AS due_at
+    FROM r CROSS JOIN jobs AS j ON j.job_id = r.job_id WHERE {_LIVE}
+)
+"""
+
+PLACES = f"""
+{_PRECONDITIONS}
+SELECT json_group_array(json_array(key, final, lane, due_at)), count(*) > count(lane) FROM s
+"""
+
+NEW_LANES = f"""
+{_PRECONDITIONS}
+INSERT INTO lanes (queue, priority, clock)
+SELECT l.queue, l.priority, 1 FROM s CROSS JOIN lanes AS l ON l.lane = s.old_lane
+WHERE s.lane IS NULL GROUP BY l.queue, l.priority ORDER BY min(s.key)
+"""
+
+ANY_END = f"""
+WITH r AS MATERIALIZED (
+    SELECT value ->> 0 AS job_id, value ->> 1 AS attempt, value ->> 2 AS epoch, value ->> 3 AS state,
+        value ->> 4 AS due_at, value ->> 5 AS attempt_state, value ->> 6 AS failures, value ->> 7 AS losses,
         value ->> 8 AS first_failed_at, value ->> 9 AS reason, value ->> 10 AS dispatched_at,
         value ->> 11 AS started_at, value ->> 12 AS finished_at, value ->> 13 AS dispatch_lag_us,
         value ->> 14 AS start_lag_us, value ->> 15 AS result, value ->> 16 AS result_omitted,
         value ->> 17 AS error, value ->> 18 AS error_kind
     FROM json_each(?1)
-),
-s AS MATERIALIZED (
-    SELECT r.*, j.lane AS old_lane, j.due_at AS old_due_at, j.cancel_requested,
-        CASE WHEN r.state <> 3 AND j.cancel_requested IS NOT NULL THEN 4 ELSE r.state END AS final
-    FROM r CROSS JOIN jobs AS j ON j.job_id = r.job_id
-    WHERE j.state = 2 AND j.attempt = r.attempt AND j.attempt_epoch = r.epoch
 )
-"""
-
-NEW_LANES = f"""
-WITH {_SETTLES}
-INSERT INTO lanes (queue, priority, clock)
-SELECT l.queue, l.priority, 1 FROM s CROSS JOIN lanes AS l ON l.lane = s.old_lane
-WHERE s.due_at IS NOT NULL AND s.final < 3
-    AND NOT EXISTS (SELECT 1 FROM lanes AS x WHERE x.queue = l.queue AND x.priority = l.priority AND x.clock = 1)
-GROUP BY l.queue, l.priority ORDER BY min(s.key)
-"""
-
-_LANE = """
-CASE WHEN s.due_at IS NULL OR s.final > 2 THEN s.old_lane ELSE (
-    SELECT x.lane FROM lanes AS l CROSS JOIN lanes AS x
-    ON x.queue = l.queue AND x.priority = l.priority AND x.clock = 1 WHERE l.lane = s.old_lane
-) END
-"""
-_DUE_AT = "CASE WHEN s.due_at IS NULL OR s.final > 2 THEN s.old_due_at ELSE s.due_at END"
-
-PLACES = f"""
-WITH {_SETTLES}
-SELECT json_group_array(json_array(s.key, s.final, {_LANE}, {_DUE_AT})) FROM s
-"""
-
-ANY_END = f"""
-WITH {_SETTLES}
-UPDATE jobs SET
-    state = s.final, lane = {_LANE}, due_at = {_DUE_AT},
-    finished_at = CASE WHEN s.final > 2 THEN ?2 END,
-    result = CASE WHEN s.final = 3 THEN s.result END, result_omitted = CASE WHEN s.final = 3 THEN s.result_omitted END,
-    reason = CASE WHEN s.final IN (0, 3) THEN NULL WHEN s.state <> 3 AND s.cancel_requested IS NOT NULL
-        THEN s.cancel_requested ELSE s.reason END,
-    failures = s.failures, losses = s.losses, first_failed_at = s.first_failed_at,
-    error = coalesce(s.error, jobs.error),
-    attempt_state = s.attempt_state, judged_by = kind,
-    dispatched_at = s.dispatched_at, started_at = s.started_at, ended_at = s.finished_at,
-    dispatch_lag_us = s.dispatch_lag_us, start_lag_us = s.start_lag_us,
-    attempt_error = s.error, error_kind = s.error_kind, attempt_reason = s.reason
-FROM s WHERE jobs.job_id = s.job_id
+UPDATE jobs AS j SET
+    state = {_FINAL}, lane = {_LANE}, due_at = {_DUE_AT},
+    finished_at = CASE WHEN {_FINAL} > 2 THEN ?2 END,
+    result = CASE WHEN r.state = 3 THEN r.result END,
+    result_omitted = CASE WHEN r.state = 3 THEN r.result_omitted END,
+    reason = CASE WHEN r.state = 3 THEN NULL WHEN j.cancel_requested IS NOT NULL THEN j.cancel_requested
+        WHEN r.state = 0 THEN NULL ELSE r.reason END,
+    failures = r.failures, losses = r.losses, first_failed_at = r.first_failed_at, error = coalesce(r.error, j.error),
+    attempt_state = r.attempt_state, judged_by = j.kind,
+    dispatched_at = r.dispatched_at, started_at = r.started_at, ended_at = r.finished_at,
+    dispatch_lag_us = r.dispatch_lag_us, start_lag_us = r.start_lag_us,
+    attempt_error = r.error, error_kind = r.error_kind, attempt_reason = r.reason
+FROM r WHERE j.job_id = r.job_id AND {_LIVE}
 """
 
 
@@ -133,9 +135,10 @@ class Settles:
                 self._take_the_long_way()
                 raise Again
         if self._places:
-            if any(one.due_at is not None for one in self._others):
+            self._answer, lanes_missing = ask(connection, PLACES, (self._rows,))
+            if lanes_missing:
                 connection.execute(NEW_LANES, (self._rows,))
-            self._answer = ask(connection, PLACES, (self._rows,))[0]
+                self._answer, _ = ask(connection, PLACES, (self._rows,))
             connection.execute(ANY_END, (self._rows, wall_us))
 
     def _take_the_long_way(self) -> None:
@@ -190,9 +193,9 @@ def _row(one: Settle) -> tuple[Any, ...]:
         one.job_id,
         one.attempt,
         one.claim_epoch,
-        ATTEMPT_CODES[one.attempt_state],
         JOB_CODES[one.job_state],
         one.due_at,
+        ATTEMPT_CODES[one.attempt_state],
         one.failures,
         one.losses,
         one.first_failed_at,

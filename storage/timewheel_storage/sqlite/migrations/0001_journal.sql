@@ -89,8 +89,8 @@ CREATE TABLE jobs (
     CHECK ((state > 2) = (finished_at IS NOT NULL)),
     CHECK ((attempt = 0) = (attempt_state IS NULL))
 ) STRICT;
--- In both, job_id follows the named columns as the row's id.
-CREATE INDEX jobs_due ON jobs (lane, due_at) WHERE state = 0;
+-- In each, job_id follows the named columns as the row's id. The state in jobs_due lets it answer without the row.
+CREATE INDEX jobs_due ON jobs (lane, due_at, state) WHERE state = 0;
 CREATE INDEX jobs_notable ON jobs (state) WHERE state <> 0 AND state <> 3;
 CREATE INDEX jobs_by_key ON jobs (idempotency_key) WHERE idempotency_key IS NOT NULL;
 CREATE INDEX jobs_holding_keys ON jobs (finished_at) WHERE holds_key = 1 AND finished_at IS NOT NULL;

@@ -1,0 +1,102 @@
+"""The reading half of the store: every method crosses to the reading connection once, for one short statement."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from timewheel_storage.sqlite import read, read_list
+from timewheel_storage.sqlite.faults import translate
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from timewheel.model import AttemptRecord, DueKey, JobRecord, Lane, Now
+    from timewheel.store.port import JobFilter, JobPage, LaneDepth
+
+T = TypeVar("T")
+
+
+class Run(Protocol):
+    """Runs a whole function with a connection, and is not abandoned half way."""
+
+    def __call__(self, work: Callable[[sqlite3.Connection], T], /) -> Awaitable[T]:
+        """What the function returns."""
+
+
+class Reads:
+    """What the port's reads promise (see `timewheel.store.port.Store`)."""
+
+    def __init__(self, path: str, run_read: Run) -> None:
+        self.path = path
+        self._run_read = run_read
+
+    async def _read(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        def translated(connection: sqlite3.Connection) -> T:
+            try:
+                return work(connection)
+            except sqlite3.Error as error:
+                raise translate(error, self.path) from error
+
+        return await self._run_read(translated)
+
+    async def lanes(self) -> list[Lane]:
+        """Every lane, by number."""
+        return await self._read(read.lanes)
+
+    async def due(self, lane: int, after: DueKey, until_us: int, limit: int) -> list[tuple[int, int]]:
+        """A page of one lane of the due index."""
+        return await self._read(lambda connection: read.due(connection, lane, after, until_us, limit))
+
+    async def job(self, job_id: int) -> JobRecord | None:
+        """One job."""
+        return await self._read(lambda connection: read.job(connection, job_id))
+
+    async def jobs(self, which: JobFilter, *, before: int | None = None, limit: int = 100) -> JobPage:
+        """A page of jobs; a call goes through at most `read_list.SCAN` of them."""
+        return await self._read(lambda connection: read_list.jobs(connection, which, before, limit))
+
+    async def count(self, which: JobFilter) -> int:
+        """How many jobs match: counted part by part, so that no reader holds an old state for long."""
+        total, before = await self._read(lambda connection: read_list.count_some(connection, which, None))
+        while before is not None:
+            place = before
+            some, before = await self._read(lambda connection: read_list.count_some(connection, which, place))  # noqa: B023
+            total += some
+        return total
+
+    async def attempts(self, job_id: int) -> list[AttemptRecord]:
+        """The attempts of one job by number."""
+        return await self._read(lambda connection: read.attempts(connection, job_id))
+
+    async def open_attempts(self, *, below_epoch: int, after: int, limit: int) -> list[tuple[JobRecord, AttemptRecord]]:
+        """ACTIVE jobs claimed under an older epoch."""
+        return await self._read(lambda connection: read.open_attempts(connection, below_epoch, after, limit))
+
+    async def depths(self, now: Now) -> list[LaneDepth]:
+        """The depth of every lane; `oldest_due_at` is of the due ones."""
+        return await self._read(lambda connection: read.depths(connection, now))
+
+    async def fullest_second(self, now: Now, span_us: int) -> tuple[int, int]:
+        """How many are due soon, and how many of them in one second."""
+        return await self._read(lambda connection: read.fullest_second(connection, now, span_us))
+
+    async def limits(self) -> dict[str, int]:
+        """The limiters' state."""
+        return await self._read(read.limits)
+
+    async def queues(self) -> dict[str, str]:
+        """The queues' settings."""
+        return await self._read(read.queues)
+
+    async def importable(self) -> list[str]:
+        """The importable tasks, sorted."""
+        return await self._read(read.importable)
+
+    async def entries(self, *, after: int = 0, limit: int = 100) -> list[tuple[int, int, str, str]]:
+        """A page of journal entries."""
+        return await self._read(lambda connection: read.entries(connection, after, limit))
+
+    async def dump(self) -> dict[str, Any]:
+        """Everything, for tests (see the memory model)."""
+        return await self._read(read_list.everything)

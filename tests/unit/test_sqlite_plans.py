@@ -1,0 +1,131 @@
+"""How SQLite goes about each statement: none that runs all the time may go through a whole table of jobs."""
+
+import sqlite3
+
+import pytest
+
+from timewheel.store.changes import Claimed, Settled, Submitted
+from timewheel.testing.builders import claim, owner, settle_ok, settle_retry, stamp, submit
+from timewheel_storage.sqlite import (
+    open_sqlite,
+    read,
+    read_list,
+    schema,
+    write_claim,
+    write_rest,
+    write_settle,
+    write_submit,
+    write_verbs,
+)
+
+MODULES = (read, read_list, write_claim, write_rest, write_settle, write_submit, write_verbs)
+STATEMENTS = {
+    f"{module.__name__.rpartition('.')[2]}.{name}": text
+    for module in MODULES
+    for name, text in vars(module).items()
+    if isinstance(text, str)
+    and name.isupper()
+    and not name.startswith("_")
+    and text.lstrip().startswith(("SELECT ", "WITH ", "INSERT ", "UPDATE ", "DELETE "))
+}
+STATEMENTS["page_of_states"] = read_list.page_of_states([1, 2, 4, 5, 6])
+LARGE = {"jobs", "attempts", "keys", "j", "a"}  # the tables, and what the statements call them
+MAY_SCAN = {"read.DEPTHS": "the due index, which the port allows"}
+
+
+@pytest.fixture(scope="module")
+def connection():
+    connection = sqlite3.connect(":memory:", isolation_level=None)
+    schema.migrate(connection)
+    yield connection
+    connection.close()
+
+
+def plan(connection, statement):
+    if ":" in statement:
+        parameters = dict.fromkeys(("states", "queue", "task", "tag", "key", "before", "scan", "limit"))
+    else:
+        parameters = [None] * max((number for number in range(1, 10) if f"?{number}" in statement), default=0)
+    return [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {statement}", parameters)]
+
+
+def test_the_statements_were_found():
+    assert len(STATEMENTS) > 35
+    assert {"write_claim.OPEN", "write_settle.SUCCESSES", "write_submit.PLAIN_JOBS", "read.DUE"} <= set(STATEMENTS)
+
+
+@pytest.mark.parametrize("name", STATEMENTS)
+def test_no_statement_goes_through_a_large_table(connection, name):
+    steps = plan(connection, STATEMENTS[name])
+    scans = [step for step in steps if step.startswith("SCAN") and step.split()[1] in LARGE]
+    if name in MAY_SCAN:
+        assert scans == ["SCAN j USING COVERING INDEX jobs_due"]
+    else:
+        assert scans == [], steps
+    assert not [step for step in steps if "AUTOMATIC" in step], steps
+
+
+@pytest.mark.parametrize(
+    ("name", "step"),
+    [
+        ("read.DUE", "SEARCH jobs USING COVERING INDEX jobs_due (lane=? AND due_at=? AND state=? AND rowid>?)"),
+        ("read.DUE", "SEARCH jobs USING COVERING INDEX jobs_due (lane=? AND due_at>? AND due_at<?)"),
+        ("read.FULLEST_SECOND", "SEARCH j USING COVERING INDEX jobs_due (lane=? AND due_at>? AND due_at<?)"),
+        ("read.OPEN_ATTEMPTS", "SEARCH j USING INDEX jobs_notable (state=? AND rowid>?)"),
+        ("read_list.PAGE_OF_KEY", "SEARCH jobs USING COVERING INDEX jobs_by_key (idempotency_key=? AND rowid<?)"),
+        ("page_of_states", "SEARCH jobs USING COVERING INDEX jobs_notable (state=? AND rowid<?)"),
+        ("write_rest.WAITING", "SEARCH j USING INDEX jobs_notable (state=?)"),
+        ("write_rest.OLD_HOLDERS", "SEARCH jobs USING INDEX jobs_holding_keys (finished_at<?)"),
+        ("write_claim.OPEN", "SEARCH jobs USING INTEGER PRIMARY KEY (rowid=?)"),
+        ("write_settle.SUCCESSES", "SEARCH jobs USING INTEGER PRIMARY KEY (rowid=?)"),
+        ("write_settle.ANY_END", "SEARCH j USING INTEGER PRIMARY KEY (rowid=?)"),
+        ("write_verbs.CANCELS", "SEARCH jobs USING INTEGER PRIMARY KEY (rowid=?)"),
+        ("write_submit.HOLDERS", "SEARCH k USING PRIMARY KEY (task=? AND key=?)"),
+    ],
+)
+def test_the_index_that_is_meant_is_used(connection, name, step):
+    assert step in plan(connection, STATEMENTS[name])
+
+
+@pytest.mark.parametrize("name", ["read.DUE", "write_rest.WAITING", "write_rest.OLD_HOLDERS", "read.OPEN_ATTEMPTS"])
+def test_pages_come_out_of_the_index_in_order(connection, name):
+    sorts = [step for step in plan(connection, STATEMENTS[name]) if "TEMP B-TREE" in step]
+    if name == "read.DUE":  # SQLite does not see that the ids of one due time are in order too; it sorts only those
+        assert sorts == ["USE TEMP B-TREE FOR RIGHT PART OF ORDER BY"]
+    else:
+        assert sorts == []
+
+
+@pytest.fixture
+async def counted(tmp_path):
+    """A store, and the statements its writing connection runs."""
+    store = open_sqlite(str(tmp_path / "journal.db"))
+    await store.open()
+    await store.own(owner())
+    statements = []
+    await store._connections.transact(lambda connection: connection.set_trace_callback(statements.append))
+    yield store, statements
+    await store.close()
+
+
+async def test_a_batch_takes_few_statements_whatever_its_size(counted):
+    """Each one gives the interpreter's lock away and must get it back from a busy loop."""
+    store, statements = counted
+    await store.commit([submit(1)], stamp(1))
+
+    async def count(*changes, kind):
+        statements.clear()
+        outcomes = await store.commit(changes, stamp(1))
+        assert all(isinstance(outcome, kind) for outcome in outcomes)
+        return len([statement for statement in statements if not statement.startswith("--")])
+
+    many = range(10, 510)
+    assert await count(*(submit(job_id) for job_id in many), kind=Submitted) == 4  # BEGIN, the stamp, one, COMMIT
+    assert await count(claim(*many), kind=Claimed) == 5
+    assert await count(*(settle_ok(job_id) for job_id in many[:300]), kind=Settled) == 4
+    assert await count(*(settle_retry(job_id) for job_id in many[300:]), kind=Settled) == 7  # makes the steady lane
+    assert await count(claim(*many[300:]), kind=Claimed) == 6
+    again = [settle_retry(job_id, attempt=2) for job_id in many[300:]]
+    assert await count(*again, kind=Settled) == 5
+    keyed = [submit(job_id, idempotency_key=str(job_id), digest="d") for job_id in range(1000, 1500)]
+    assert await count(*keyed, kind=Submitted) == 7
