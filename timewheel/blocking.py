@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
-from datetime import datetime, timedelta
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, Unpack, overload
 
+from timewheel.blocking_handles import BlockingJob, BlockingQuery, BlockingQueue, Call
 from timewheel.errors import NotStarted, WrongThread
-from timewheel.handles import Attempt, Draft, Page, Query
-from timewheel.job import Job, Snapshot, result_of
-from timewheel.model import CancelAnswer, JobState, RescheduleAnswer
+from timewheel.handles import Draft, Query
+from timewheel.job import Job
+from timewheel.model import JobState
 from timewheel.options import OneShotOptions
 
 if TYPE_CHECKING:
@@ -54,47 +54,6 @@ class Home(Protocol):
 
     def queue(self, name: str) -> Any:
         """See Scheduler.queue."""
-
-
-Call = Callable[[Coroutine[Any, Any, Any]], Any]
-
-
-class BlockingJob(Snapshot[R_co], Generic[R_co]):
-    """A job with synchronous verbs; each does what the verb of the same name does on Job."""
-
-    __slots__ = ("_call", "_job")
-
-    def __init__(self, job: Job[R_co], call: Call) -> None:
-        super().__init__(job.desk, job.source, created=job.created)
-        self._job = job
-        self._call = call
-
-    def refresh(self) -> BlockingJob[R_co]:
-        """A new snapshot."""
-        return BlockingJob(self._call(self._job.refresh()), self._call)
-
-    def cancel(self, reason: str = "") -> CancelAnswer:
-        """Cancel it."""
-        answer: CancelAnswer = self._call(self._job.cancel(reason))
-        return answer
-
-    def reschedule(self, when: datetime | float | timedelta) -> RescheduleAnswer:
-        """Move it."""
-        answer: RescheduleAnswer = self._call(self._job.reschedule(when))
-        return answer
-
-    def wait(self, timeout_s: float | None = None) -> BlockingJob[R_co]:
-        """Wait until it is final."""
-        return BlockingJob(self._call(self._job.wait(timeout_s)), self._call)
-
-    def result(self, timeout_s: float | None = None) -> R_co:
-        """Wait until it is final and return what the handler returned."""
-        return result_of(self.wait(timeout_s))
-
-    def attempts(self) -> list[Attempt]:
-        """Every attempt, in order."""
-        attempts: list[Attempt] = self._call(self._job.attempts())
-        return attempts
 
 
 class BlockingScheduling:
@@ -224,58 +183,6 @@ class Blocking(BlockingScheduling):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
-
-
-class BlockingQuery:
-    """A list of jobs that has not been read yet: `page()` reads one Page, iterating reads everything."""
-
-    def __init__(self, query: Query[Job[Any]], call: Call) -> None:
-        self._query = query
-        self._call = call
-
-    def page(self) -> Page[BlockingJob[Any]]:
-        """One page."""
-        page: Page[Job[Any]] = self._call(_await(self._query))
-        return Page(tuple(BlockingJob(job, self._call) for job in page), page.next_page_token)
-
-    def __iter__(self) -> Iterator[BlockingJob[Any]]:
-        query = self._query
-        while True:
-            page: Page[Job[Any]] = self._call(_await(query))
-            for job in page:
-                yield BlockingJob(job, self._call)
-            if page.next_page_token is None:
-                return
-            query = query.at(page.next_page_token)
-
-    def count(self) -> int:
-        """How many there are."""
-        number: int = self._call(self._query.count())
-        return number
-
-
-class BlockingQueue:
-    """A queue with synchronous verbs (see QueueHandle)."""
-
-    def __init__(self, queue: Any, call: Call) -> None:
-        self._queue = queue
-        self._call = call
-
-    def pause(self) -> None:
-        """Start no more of its jobs."""
-        self._call(self._queue.pause())
-
-    def resume(self) -> None:
-        """Start its jobs again."""
-        self._call(self._queue.resume())
-
-    def update(self, **limits: Any) -> None:
-        """Replace its limits."""
-        self._call(self._queue.update(**limits))
-
-
-async def _await(work: Awaitable[T]) -> T:
-    return await work
 
 
 def _running_loop() -> asyncio.AbstractEventLoop | None:

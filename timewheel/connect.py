@@ -50,3 +50,14 @@ def _unsafe(url: str, query: str) -> bool:
     if given.pop("unsafe", "0") not in ("0", "1") or given:
         raise InvalidOption(f"{url!r}: the only parameter is unsafe=1 (a network file system at your own risk)")
     return "unsafe=1" in query
+
+
+def audit(path: str) -> list[str]:
+    """What is wrong with the journal in a file, as sentences; [] when nothing is. Reads only, changes nothing.
+
+    Checks RELIABILITY's I10 to I12 and I22: states, attempts, epochs, keys, and SQLite's own integrity check. Raises
+    the journal errors of opening.
+    """
+    from timewheel_storage.sqlite import verify
+
+    return verify(path)

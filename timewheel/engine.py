@@ -9,8 +9,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from timewheel.aftermath import Consequences
 from timewheel.alarm import Alarm
@@ -21,6 +20,7 @@ from timewheel.dispatch.ready import Ready
 from timewheel.events import LateResult, Notices
 from timewheel.model import Now, WaitingReason, job_text
 from timewheel.pulse import Pulse
+from timewheel.settings import Host, Settings
 from timewheel.store.changes import AddEntry, Change, Outcome, PruneKeys, Settle, Unhold
 from timewheel.store.committer import Committer
 from timewheel.store.loader import Loader
@@ -34,9 +34,6 @@ from timewheel.wheel.ticker import Ticker
 from timewheel.work.worker import Worker
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from timewheel.policies import Queue, Rate
     from timewheel.store.port import Store
     from timewheel.system import System
     from timewheel.tasks import Task, TaskRegistry
@@ -45,26 +42,6 @@ _log = logging.getLogger("timewheel")
 HOUSEKEEPING_S = 1.0
 PRUNE_EVERY = 600  # housekeeping turns, of about a second each
 PRUNE_KEYS = 500
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """What a Scheduler was made with."""
-
-    rate: Rate | None
-    concurrency: int
-    threads: int
-    queues: Mapping[str, Queue]
-
-
-class Host(Protocol):
-    """The scheduler, as the engine sees it."""
-
-    def engine_failed(self, cause: BaseException) -> None:
-        """The engine cannot go on; called once."""
-
-    def engine_interrupted(self) -> None:
-        """A handler raised KeyboardInterrupt: stop in order."""
 
 
 def _ignore(_: Any) -> None:

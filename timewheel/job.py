@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 from timewheel.codec import loads_call, loads_result
 from timewheel.errors import JobCancelled, JobDead, JobSkipped, ResultOmitted
 from timewheel.model import CancelAnswer, JobRecord, JobRequest, JobState, RescheduleAnswer, job_text
+from timewheel.records import fresh_record
 from timewheel.times import utc_datetime
 
 if TYPE_CHECKING:
@@ -230,25 +231,3 @@ def result_of(job: Snapshot[R_co]) -> R_co:
     if record.state is JobState.CANCELLED:
         raise JobCancelled(f"{job.id} of {record.task} was cancelled{why}", job=job)
     raise JobSkipped(f"{job.id} of {record.task} was skipped{why}", job=job)
-
-
-def fresh_record(request: JobRequest, created_us: int) -> JobRecord:
-    """The record of a job that was just submitted."""
-    return JobRecord(
-        job_id=request.job_id,
-        task=request.task,
-        arguments=request.arguments,
-        queue=request.queue,
-        priority=request.priority,
-        clock=request.clock,
-        scheduled_at=request.scheduled_at,
-        due_clock=request.clock,
-        due_at=request.scheduled_at,
-        state=JobState.SCHEDULED,
-        created_at=created_us,
-        retry=request.retry,
-        timeout_us=request.timeout_us,
-        misfire_grace_us=request.misfire_grace_us,
-        tags=request.tags,
-        idempotency_key=request.idempotency_key,
-    )

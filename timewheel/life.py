@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from timewheel import forks
 from timewheel.alarm import Alarm
-from timewheel.engine import Engine, Settings
+from timewheel.engine import Engine
 from timewheel.errors import ForkedScheduler, JournalOwned, NotOwner, NotStarted, SchedulerFailed, WrongThread
 from timewheel.events import Notices
 from timewheel.model import SchedulerState
+from timewheel.settings import Settings
 from timewheel.tasks import TaskRegistry
 from timewheel.times import delay_us
 from timewheel.work.context import CURRENT

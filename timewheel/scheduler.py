@@ -12,7 +12,6 @@ from timewheel.blocking import Blocking
 from timewheel.connect import Durability, connect
 from timewheel.desk import Desk
 from timewheel.desk import number_of as _number_of
-from timewheel.engine import Settings
 from timewheel.errors import NotStarted
 from timewheel.handles import Draft, Query, Statistics
 from timewheel.job import Job
@@ -24,6 +23,7 @@ from timewheel.policies import Queue, Rate
 from timewheel.queues import QueueHandle
 from timewheel.requests import make_submit
 from timewheel.scheduling import Scheduling
+from timewheel.settings import Settings
 from timewheel.store.changes import Submit
 from timewheel.store.port import JobFilter, Store
 from timewheel.system import System

@@ -13,10 +13,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
 
 from timewheel.dispatch.gate import Claimant, Gate
 from timewheel.dispatch.last_chance import LastChance
+from timewheel.dispatch.neighbours import Claims, Floor, Surroundings
 from timewheel.model import LAST_CHANCE_LOSSES, SECOND_US, ClockKind, Lane, Now
 from timewheel.store.changes import Claim, Claimed, SaveLimits
 
@@ -28,43 +29,6 @@ if TYPE_CHECKING:
 MOST_HINTS = 1_000  # of one claim
 AHEAD_US = 20_000
 PATIENT_LOOK_US = 5_000  # how often a job that waits with its time come is looked at again
-
-
-class Claims(Protocol):
-    """The committer, as the dispatcher sees it."""
-
-    @property
-    def full(self) -> bool:
-        """Whether the journal has no space: nothing is claimed meanwhile."""
-
-    def claim(self, change: Claim, receive: Callable[[Any], None]) -> None:
-        """Queue a claim."""
-
-    def save_limits(self, change: SaveLimits) -> None:
-        """Write the limits with the next batch."""
-
-
-class Floor(Protocol):
-    """The worker, as the dispatcher sees it."""
-
-    def start(self, claimant: Claimant, now: Now) -> None:
-        """Run a job that passed the gate."""
-
-    def release(self, claimant: Claimant, reason: str) -> None:
-        """Give a job back that did not pass."""
-
-
-class Surroundings(Protocol):
-    """Whom the dispatcher tells what it cannot settle itself."""
-
-    def drained(self) -> None:
-        """Jobs were taken from ready."""
-
-    def claim_lost(self, job_ids: list[int]) -> None:
-        """A claim's outcome is unknown: some of these may be claimed without anybody to run them."""
-
-    def failed(self, cause: BaseException) -> None:
-        """A fault of timewheel."""
 
 
 class Dispatcher:

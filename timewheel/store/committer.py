@@ -18,11 +18,12 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from timewheel.alarm import Alarm
 from timewheel.errors import JournalBusy, JournalError, JournalFull, JournalUnknown, Overloaded
 from timewheel.events import Committed, Notices, StorageTrouble
+from timewheel.store.aftermath import Aftermath, ignore, reply_to
 from timewheel.store.backlog import Backlog, Entry, Receiver
 from timewheel.store.changes import (
     AddEntry,
@@ -49,37 +50,6 @@ PORTION = 250  # submissions of one caller that are queued in one turn of the lo
 RETRY_S = 1.0
 
 Rest: TypeAlias = Unhold | PutQueue | AddEntry | PruneKeys
-
-
-class Aftermath(Protocol):
-    """What the committer tells its surroundings, before any receiver hears of the batch."""
-
-    def committed(self, changes: list[Change], outcomes: list[Outcome]) -> None:
-        """The batch is durable."""
-
-    async def journal_unknown(self) -> None:
-        """The journal was opened again after an unknown outcome: whatever was derived from it must be re-read."""
-
-    def journal_failed(self, cause: BaseException) -> None:
-        """The committer has ended; nothing will be written any more."""
-
-
-def reply_to(future: asyncio.Future[Any]) -> Receiver:
-    """A receiver that completes a future; a future that was cancelled meanwhile is left alone."""
-
-    def receive(outcome: Any) -> None:
-        if future.done():
-            return
-        if isinstance(outcome, BaseException):
-            future.set_exception(outcome)
-        else:
-            future.set_result(outcome)
-
-    return receive
-
-
-def _ignore(_: Any) -> None:
-    return None
 
 
 async def _to_the_end(commit: Coroutine[Any, Any, list[Outcome]]) -> list[Outcome]:
@@ -193,12 +163,12 @@ class Committer:
 
     def note(self, change: Rest) -> None:
         """Queue one of the rest without waiting for its outcome."""
-        self._post(self._backlog.rest, change, _ignore)
+        self._post(self._backlog.rest, change, ignore)
 
     def save_limits(self, change: SaveLimits) -> None:
         """Write the limits with the next batch, in the place of any that still wait."""
         if self._failed is None:
-            self._backlog.limits = (change, _ignore)
+            self._backlog.limits = (change, ignore)
             self._wake()
 
     async def flush(self) -> None:

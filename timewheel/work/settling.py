@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from timewheel.codec import dumps_result
 from timewheel.failures import error_text
@@ -17,6 +17,24 @@ if TYPE_CHECKING:
     from timewheel.dispatch.gate import Claimant
 
 _RETURNED = Ending(EndingKind.RETURNED)
+
+
+class Ledger(Protocol):
+    """Where endings go."""
+
+    epoch: int
+
+    def settle(self, change: Settle, queue: str) -> None:
+        """Have a settlement written."""
+
+    def slot_free(self, queue: str, losses: int) -> None:
+        """A handler has ended and holds its slot no more."""
+
+    def overran(self, job_id: int, attempt: int, waiting: bool) -> None:
+        """A handler that had timed out ended at last; `waiting`: its job waits for that."""
+
+    def interrupted(self) -> None:
+        """A handler raised KeyboardInterrupt: the scheduler stops in order."""
 
 
 def counters_of(run: Run) -> Counters:

@@ -10,16 +10,15 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from timewheel.codec import loads_call
 from timewheel.errors import NotSerializable
 from timewheel.model import SECOND_US, AttemptState, ClockKind, JobState, Now, WaitingReason, job_text
-from timewheel.store.changes import Settle
 from timewheel.work.context import JobContext, request_cancel
 from timewheel.work.lifecycle import SHUTDOWN, Decision, Ending, EndingKind, decide
 from timewheel.work.runner import Run, Runner, Stopping
-from timewheel.work.settling import counters_of, ending_of, release_of, settlement
+from timewheel.work.settling import Ledger, counters_of, ending_of, release_of, settlement
 
 if TYPE_CHECKING:
     from timewheel.dispatch.gate import Claimant
@@ -29,24 +28,6 @@ if TYPE_CHECKING:
 _log = logging.getLogger("timewheel")
 OVERRUN_AFTER_S = 1.0  # an async handler that ignores its cancellation for longer than this overruns
 LAST_WORD_S = 0.5  # what a handler gets to end after the grace
-
-
-class Ledger(Protocol):
-    """Where endings go."""
-
-    epoch: int
-
-    def settle(self, change: Settle, queue: str) -> None:
-        """Have a settlement written."""
-
-    def slot_free(self, queue: str, losses: int) -> None:
-        """A handler has ended and holds its slot no more."""
-
-    def overran(self, job_id: int, attempt: int, waiting: bool) -> None:
-        """A handler that had timed out ended at last; `waiting`: its job waits for that."""
-
-    def interrupted(self) -> None:
-        """A handler raised KeyboardInterrupt: the scheduler stops in order."""
 
 
 class Worker:

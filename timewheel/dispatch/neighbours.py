@@ -1,0 +1,48 @@
+"""Whom the dispatcher works with, as it sees them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from timewheel.dispatch.gate import Claimant
+    from timewheel.model import Now
+    from timewheel.store.changes import Claim, SaveLimits
+
+
+class Claims(Protocol):
+    """The committer, as the dispatcher sees it."""
+
+    @property
+    def full(self) -> bool:
+        """Whether the journal has no space: nothing is claimed meanwhile."""
+
+    def claim(self, change: Claim, receive: Callable[[Any], None]) -> None:
+        """Queue a claim."""
+
+    def save_limits(self, change: SaveLimits) -> None:
+        """Write the limits with the next batch."""
+
+
+class Floor(Protocol):
+    """The worker, as the dispatcher sees it."""
+
+    def start(self, claimant: Claimant, now: Now) -> None:
+        """Run a job that passed the gate."""
+
+    def release(self, claimant: Claimant, reason: str) -> None:
+        """Give a job back that did not pass."""
+
+
+class Surroundings(Protocol):
+    """Whom the dispatcher tells what it cannot settle itself."""
+
+    def drained(self) -> None:
+        """Jobs were taken from ready."""
+
+    def claim_lost(self, job_ids: list[int]) -> None:
+        """A claim's outcome is unknown: some of these may be claimed without anybody to run them."""
+
+    def failed(self, cause: BaseException) -> None:
+        """A fault of timewheel."""
