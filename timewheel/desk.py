@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from timewheel.alarm import Alarm
 from timewheel.errors import InvalidOption, JobNotFound, WaitTimeout
 from timewheel.handles import Attempt, Query, Statistics, attempt_of
 from timewheel.job import Job
@@ -74,28 +74,30 @@ class Desk(Submissions):
 
     async def wait(self, job: Job[Any], timeout_s: float | None) -> Job[Any]:
         """See Job.wait."""
-        limit = None if timeout_s is None else asyncio.get_running_loop().time() + delay_us(timeout_s) / SECOND_US
-        while True:
-            engine = self._engine()
-            future = engine.waiters.join(job.number) if engine is not None else None
-            try:
+        limit = None if timeout_s is None else self._clock.boot_us() + delay_us(timeout_s)
+        alarm = Alarm(self._clock)
+        engine = self._engine()
+        if engine is not None:
+            engine.waiters.join(job.number, alarm)
+        try:
+            while True:
                 latest = await self.fetch(job.number)
                 if latest.state.final:
                     return latest
-                await self._until(future, limit, latest)
-            finally:
-                if engine is not None and future is not None:
-                    engine.waiters.leave(job.number, future)
+                await alarm.wait(self._patience(limit, latest))
+        finally:
+            if engine is not None:
+                engine.waiters.leave(job.number, alarm)
 
-    async def _until(self, future: asyncio.Future[None] | None, limit: float | None, job: Job[Any]) -> None:
-        """Wait for a sign, or a little where none can come (another process runs the jobs), or for the limit."""
-        left = None if limit is None else limit - asyncio.get_running_loop().time()
-        if left is not None and left <= 0:
+    def _patience(self, limit_us: int | None, job: Job[Any]) -> float | None:
+        """How long to wait for a sign: a little where none can come, because another process runs the jobs."""
+        longest = None if self._engine() is not None else POLL_S
+        if limit_us is None:
+            return longest
+        left = (limit_us - self._clock.boot_us()) / SECOND_US
+        if left <= 0:
             raise WaitTimeout(f"{job.id} is {job.state}, not final, after the time you gave it to wait", job=job)
-        if future is None:
-            await asyncio.sleep(POLL_S if left is None else min(left, POLL_S))
-        else:
-            await asyncio.wait((future,), timeout=left)
+        return left if longest is None else min(left, longest)
 
     async def attempts(self, job_id: int) -> list[Attempt]:
         """See Job.attempts."""

@@ -124,7 +124,7 @@ class Life:
             try:
                 await self._take_over()
             except JournalOwned:
-                continue
+                continue  # the owner lives: look again
             except Exception as cause:  # noqa: BLE001  nobody awaits the take-over: its failure is the scheduler's
                 self.engine_failed(cause)
             return

@@ -67,7 +67,7 @@ class Scheduler(Life, Scheduling):
         )
         store = connect(url_or_store, durability) if isinstance(url_or_store, str) else url_or_store
         super().__init__(store, system or System(), settings, Manners(when_owned == "wait", tuple(imports), on_failure))
-        self._desk = Desk(store, self._guard, lambda: self._engine)
+        self._desk = Desk(store, self._system.clock, self._guard, lambda: self._engine)
         self._office = self
         self.submit = self._desk.submit  # type: ignore[method-assign]  # once a job: no detour
         self.blocking = Blocking(self)

@@ -15,6 +15,7 @@ from timewheel.store.port import Store
 
 if TYPE_CHECKING:
     from timewheel.engine import Engine
+    from timewheel.ports import Clock
 
 
 class Submissions:
@@ -23,8 +24,11 @@ class Submissions:
     `guard(write)` raises when the scheduler is in no state for a read or a write; `engine()` is the running one.
     """
 
-    def __init__(self, store: Store, guard: Callable[[bool], None], engine: Callable[[], Engine | None]) -> None:
+    def __init__(
+        self, store: Store, clock: Clock, guard: Callable[[bool], None], engine: Callable[[], Engine | None]
+    ) -> None:
         self._store = store
+        self._clock = clock
         self._guard = guard
         self._engine = engine
 

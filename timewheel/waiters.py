@@ -2,40 +2,41 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import defaultdict
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from timewheel.alarm import Alarm
 
 
 class Waiters:
-    """Futures by job id. A waiter looks at the journal itself once it is woken: this only says when to look."""
+    """Alarms by job id. A waiter looks at the journal itself once it is rung: this only says when to look."""
 
     def __init__(self) -> None:
-        self._futures: dict[int, list[asyncio.Future[None]]] = defaultdict(list)
+        self._alarms: dict[int, list[Alarm]] = defaultdict(list)
 
     def __bool__(self) -> bool:
-        return bool(self._futures)
+        return bool(self._alarms)
 
-    def join(self, job_id: int) -> asyncio.Future[None]:
-        """A future that is done when the job may have become final; give it back with `leave`."""
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._futures[job_id].append(future)
-        return future
+    def join(self, job_id: int, alarm: Alarm) -> None:
+        """Ring `alarm` when the job may have become final, until `leave`."""
+        self._alarms[job_id].append(alarm)
 
-    def leave(self, job_id: int, future: asyncio.Future[None]) -> None:
+    def leave(self, job_id: int, alarm: Alarm) -> None:
         """Wait no more."""
-        futures = self._futures.get(job_id)
-        if futures is not None and future in futures:
-            futures.remove(future)
-            if not futures:
-                del self._futures[job_id]
+        alarms = self._alarms.get(job_id, [])
+        if alarm in alarms:
+            alarms.remove(alarm)
+        if not alarms:
+            self._alarms.pop(job_id, None)
 
     def final(self, job_id: int) -> None:
         """The job is final: wake who waits for it."""
-        for future in self._futures.pop(job_id, ()):
-            if not future.done():
-                future.set_result(None)
+        for alarm in self._alarms.get(job_id, ()):
+            alarm.ring()
 
     def wake_all(self) -> None:
         """Have everybody look again: the scheduler stopped, failed, or re-read its journal."""
-        for job_id in list(self._futures):
-            self.final(job_id)
+        for alarms in self._alarms.values():
+            for alarm in alarms:
+                alarm.ring()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
@@ -39,3 +40,17 @@ def reply_to(future: asyncio.Future[Any]) -> Receiver:
 
 def ignore(_: Any) -> None:
     """A receiver for what nobody wants to hear."""
+
+
+async def to_the_end(commit: Coroutine[Any, Any, list[Outcome]]) -> list[Outcome]:
+    """Await a commit even while we are cancelled: its outcome decides what is true. Being cancelled comes after."""
+    task = asyncio.ensure_future(commit)
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait((task,))
+        except asyncio.CancelledError as request:
+            cancelled = request
+    if cancelled is not None:
+        asyncio.current_task().cancel()  # type: ignore[union-attr]  # we run in a task; it ends at its next await
+    return task.result()

@@ -17,20 +17,19 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from timewheel.alarm import Alarm
 from timewheel.errors import JournalBusy, JournalError, JournalFull, JournalUnknown, Overloaded
 from timewheel.events import Committed, Notices, StorageTrouble
-from timewheel.store.aftermath import Aftermath, ignore, reply_to
+from timewheel.store.aftermath import Aftermath, ignore, reply_to, to_the_end
 from timewheel.store.backlog import Backlog, Entry, Receiver
 from timewheel.store.changes import (
     AddEntry,
     Cancel,
     Change,
     Claim,
-    Outcome,
     PruneKeys,
     PutQueue,
     Reschedule,
@@ -40,6 +39,7 @@ from timewheel.store.changes import (
     Unhold,
 )
 from timewheel.store.patience import Patience
+from timewheel.store.room import Room
 
 if TYPE_CHECKING:
     from timewheel.ports import Clock
@@ -50,20 +50,6 @@ PORTION = 250  # submissions of one caller that are queued in one turn of the lo
 RETRY_S = 1.0
 
 Rest: TypeAlias = Unhold | PutQueue | AddEntry | PruneKeys
-
-
-async def _to_the_end(commit: Coroutine[Any, Any, list[Outcome]]) -> list[Outcome]:
-    """Await a commit even while we are cancelled: its outcome decides what is true. Being cancelled comes after."""
-    task = asyncio.ensure_future(commit)
-    cancelled: asyncio.CancelledError | None = None
-    while not task.done():
-        try:
-            await asyncio.wait((task,))
-        except asyncio.CancelledError as request:
-            cancelled = request
-    if cancelled is not None:
-        asyncio.current_task().cancel()  # type: ignore[union-attr]  # we run in a task; it ends at its next await
-    return task.result()
 
 
 class Committer:
@@ -79,7 +65,7 @@ class Committer:
         self._notices = notices
         self._backlog = Backlog()
         self._alarm = Alarm(clock)
-        self._room: deque[asyncio.Future[None]] = deque()
+        self._room = Room(self._vacancies)
         self._idle = asyncio.Event()
         self._idle.set()
         self._full: JournalFull | None = None
@@ -98,8 +84,8 @@ class Committer:
 
         Raises JournalFull, JournalUnknown, or the cause when the committer has ended.
         """
-        if len(self._backlog.submits) >= QUEUE_LIMIT:
-            await self._wait_for_room()
+        if self._vacancies() <= 0:
+            await self._room.wait()
         future = asyncio.get_running_loop().create_future()
         self.submit_soon(change, reply_to(future))
         return await future
@@ -120,8 +106,8 @@ class Committer:
             return receive
 
         for number, change in enumerate(changes):
-            if len(self._backlog.submits) >= QUEUE_LIMIT:
-                await self._wait_for_room()
+            if self._vacancies() <= 0:
+                await self._room.wait()
             elif number % PORTION == PORTION - 1:
                 await asyncio.sleep(0)  # others want the loop too
             outstanding += 1
@@ -139,7 +125,7 @@ class Committer:
     def check_room(self, jobs: int) -> None:
         """Raise Overloaded when `jobs` more submissions would not fit: for callers that must not wait."""
         waiting = len(self._backlog.submits)
-        if waiting + jobs > QUEUE_LIMIT:
+        if jobs > self._vacancies():
             message = f"{waiting} submissions wait for the journal (the limit is {QUEUE_LIMIT}); try again shortly"
             raise Overloaded(message, retry_after_s=RETRY_S)
 
@@ -182,7 +168,7 @@ class Committer:
         while self._failed is None:
             batch = self._backlog.take()
             if batch or self._full is not None:  # a full journal is probed with an empty batch
-                self._admit_waiters()
+                self._room.admit()
                 await self._write(batch)
             else:
                 self._idle.set()
@@ -192,7 +178,7 @@ class Committer:
         changes: list[Change] = [change for change, _ in batch]
         began = self._clock.boot_us()
         try:
-            outcomes = await _to_the_end(self._store.commit(changes, self._stamp()))
+            outcomes = await to_the_end(self._store.commit(changes, self._stamp()))
         except Exception as error:  # noqa: BLE001  whatever an adapter raises decides what becomes of the batch
             await self._after_error(batch, error)
             return
@@ -240,7 +226,7 @@ class Committer:
         self._backlog.clear()
         for _, receive in waiting:
             receive(cause)
-        self._admit_waiters()
+        self._room.admit()
         self._idle.set()
 
     # ---- small parts -------------------------------------------------------------------------------------------------
@@ -252,18 +238,9 @@ class Committer:
         if self._idle.is_set():  # otherwise it looks again by itself when its commit returns
             self._wake()
 
+    def _vacancies(self) -> int:
+        return QUEUE_LIMIT - len(self._backlog.submits)
+
     def _wake(self) -> None:
         self._idle.clear()
         self._alarm.ring()
-
-    async def _wait_for_room(self) -> None:
-        while len(self._backlog.submits) >= QUEUE_LIMIT and self._failed is None:
-            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._room.append(waiter)
-            await waiter
-
-    def _admit_waiters(self) -> None:
-        for _ in range(min(len(self._room), QUEUE_LIMIT - len(self._backlog.submits))):
-            waiter = self._room.popleft()
-            if not waiter.done():
-                waiter.set_result(None)

@@ -74,7 +74,11 @@ Ended = Callable[[Run, BaseException | None, Any], None]
 
 
 class Runner:
-    """See the module. `began(run)` is called on the loop when a handler has been entered, `ended` when it has ended."""
+    """See the module.
+
+    On the loop `began(run)` is called when a handler has been entered, `ended` when it has ended, and `early` when its
+    thread came too early: the wall clock was set back while it waited for one.
+    """
 
     def __init__(
         self,
@@ -84,12 +88,14 @@ class Runner:
         *,
         began: Callable[[Run], None],
         ended: Ended,
+        early: Callable[[Run], None],
     ) -> None:
         self._threads = threads
         self._now = now
         self._clock = clock
         self._began = began
         self._ended = ended
+        self._early = early
         self._loop = asyncio.get_running_loop()
         self._context = contextvars.copy_context()
         self._entering = threading.Lock()
@@ -159,6 +165,9 @@ class Runner:
         with self._entering:
             if run.withdrawn:
                 return
+            if run.claimant.early_by(self._now()) > 0:
+                self._tell(self._early, run)
+                return
             run.entered = True
             self._in_threads += 1
         run.started = self._now()
@@ -208,3 +217,8 @@ def _without_our_frame(error: BaseException) -> BaseException:
     if error.__traceback__ is not None and error.__traceback__.tb_next is not None:
         error.__traceback__ = error.__traceback__.tb_next
     return error
+
+
+def is_cancellation(error: BaseException) -> bool:
+    """Whether this is what `stop` makes a handler raise."""
+    return isinstance(error, asyncio.CancelledError)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Any, Protocol
 
 from timewheel.codec import dumps_result
@@ -11,7 +10,7 @@ from timewheel.model import SECOND_US, AttemptState, JobState, Now
 from timewheel.store.changes import Settle
 from timewheel.work.classify import classify
 from timewheel.work.lifecycle import Counters, Decision, Ending, EndingKind
-from timewheel.work.runner import Run, Stopping
+from timewheel.work.runner import Run, Stopping, is_cancellation
 
 if TYPE_CHECKING:
     from timewheel.dispatch.gate import Claimant
@@ -48,7 +47,7 @@ def ending_of(run: Run, error: BaseException | None) -> Ending:
         return Ending(EndingKind.TIMED_OUT)
     if error is None:
         return _RETURNED
-    if isinstance(error, asyncio.CancelledError) and run.stopping is not None:
+    if is_cancellation(error) and run.stopping is not None:
         return Ending(EndingKind.CANCELLED if run.stopping is Stopping.CANCEL else EndingKind.SHUTDOWN)
     return Ending.raised(classify(error))
 
