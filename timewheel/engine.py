@@ -34,6 +34,7 @@ from timewheel.wheel.ticker import Ticker
 from timewheel.work.worker import Worker
 
 if TYPE_CHECKING:
+    from timewheel.dispatch.gate import Claimant
     from timewheel.store.port import Store
     from timewheel.system import System
     from timewheel.tasks import Task, TaskRegistry
@@ -207,6 +208,10 @@ class Engine:
     def slot_free(self, queue: str, losses: int) -> None:
         """A handler has ended."""
         self.dispatcher.ended(queue, losses)
+
+    def came_early(self, claimant: Claimant) -> None:
+        """The wall clock was set back while a job waited for a thread."""
+        self.dispatcher.came_early(claimant)
 
     def overran(self, job_id: int, attempt: int, waiting: bool) -> None:
         """A handler that had timed out ended at last."""

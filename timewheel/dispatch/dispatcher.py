@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 MOST_HINTS = 1_000  # of one claim
 AHEAD_US = 20_000
+SLACK_US = SECOND_US // 4  # a wall clock set back by less is no step: what had fired by then is claimed all the same
+REACH_US = AHEAD_US + SLACK_US  # how far before its due time a job may be claimed, and wait at the gate
 PATIENT_LOOK_US = 5_000  # how often a job that waits with its time come is looked at again
 
 
@@ -92,6 +94,12 @@ class Dispatcher:
         self.limits.promise_again(claimant.queue)
         self.gate.park(claimant)
 
+    def came_early(self, claimant: Claimant) -> None:
+        """A worker gives a job back for which it is too early again; its tokens are spent."""
+        self.limits.promise_again(claimant.queue)
+        self._admit(claimant, self._now())
+        self.kick()
+
     def resolve(self, job_id: int, ended_attempt: int | None) -> None:
         """The outcome of a verb is known (see Gate)."""
         gone = self.gate.resolve(job_id, ended_attempt)
@@ -105,7 +113,7 @@ class Dispatcher:
             if queue is None or claimant.queue == queue:
                 self._release(claimant, reason)
             else:
-                self.gate.admit(claimant)
+                self.gate.admit(claimant, self._now())
 
     # ---- the ready queues and the claims under way, for the loader ---------------------------------------------------
 
@@ -129,16 +137,16 @@ class Dispatcher:
 
     def _pump(self) -> None:
         self._pumping = False
+        now = self._now()  # one for all: what is not yet due for the gate must still be coming for the timer
         try:
-            self._open_gate()
+            self._open_gate(now)
             if not self.draining and not self._claims.full:
-                self._claim_what_may_start()
-            self._arm()
+                self._claim_what_may_start(now)
+            self._arm(now)
         except Exception as fault:  # noqa: BLE001  a callback has nobody else to tell
             self._surroundings.failed(fault)
 
-    def _claim_what_may_start(self) -> None:
-        now = self._now()
+    def _claim_what_may_start(self, now: Now) -> None:
         claimed = False
         queues = self.ready.queues()
         self._turn += 1
@@ -164,7 +172,7 @@ class Dispatcher:
             hinted[job_id] = lane
         job_ids = [entry[1] for entry in hints]
         last_chances = self._last_chance.take()
-        change = Claim(job_ids, AHEAD_US, self.watching_since, last_chances)
+        change = Claim(job_ids, REACH_US, self.watching_since, last_chances)
         self._claims.claim(change, partial(self._claimed, queue, hints, last_chances))
         return True
 
@@ -181,11 +189,12 @@ class Dispatcher:
             return
         self.limits.return_slots(queue, len(hints) - len(outcome.jobs), entered=False)
         now = self._now()
-        admit = self.gate.admit
         for job in outcome.jobs:
-            admit(Claimant(job, queue, now))
+            self._admit(Claimant(job, queue, now), now)
         self._last_chance.hold(hints, outcome.held)
-        if last_chances and not any(job.losses >= LAST_CHANCE_LOSSES for job in outcome.jobs):
+        if (last_chances and not any(job.losses >= LAST_CHANCE_LOSSES for job in outcome.jobs)) or (
+            outcome.held and self._last_chance.is_free
+        ):
             self._free_last_chance()
         self.kick()
 
@@ -195,14 +204,24 @@ class Dispatcher:
 
     # ---- the gate ----------------------------------------------------------------------------------------------------
 
-    def _open_gate(self) -> None:
-        now = self._now()
+    def _admit(self, claimant: Claimant, now: Now) -> None:
+        """Let a claimed job wait at the gate, unless it would hold its slot there for nothing."""
+        if self.draining:
+            self._release(claimant, "drain")
+        elif claimant.early_by(now) > REACH_US:
+            self._release(claimant, "clock_step")  # back, while its claim or a verb of it was committed
+        else:
+            self.gate.admit(claimant, now)
+
+    def _open_gate(self, now: Now) -> None:
         gate, limits = self.gate, self.limits
         for claimant in gate.candidates(now):
             if self.draining:
                 self._release(claimant, "drain")
             elif limits.of(claimant.queue).paused:
                 self._release(claimant, "paused")
+            elif claimant.early_by(now) > 0:
+                self._admit(claimant, now)  # the wall clock was set back while it waited
             elif limits.enter(claimant.queue, now.steady_us):
                 gate.left(claimant)
                 self._floor.start(claimant, now)
@@ -216,9 +235,8 @@ class Dispatcher:
         self._floor.release(claimant, reason)
         self.not_entered(claimant)
 
-    def _arm(self) -> None:
+    def _arm(self, now: Now) -> None:
         """Have the next pump come when an early job is due, or when a rate allows the next start."""
-        now = self._now()
         waits = [due - now.on(kind) for kind, due in self.gate.next_due()]
         if self.gate.has_open():
             waits.append(PATIENT_LOOK_US)

@@ -43,6 +43,10 @@ class Claimant:
         """dispatched_at on the wall clock."""
         return self.claimed.wall_us + max(0, self.job.due_at - self.claimed.on(self.job.clock))
 
+    def early_by(self, now: Now) -> int:
+        """How much too early it is at this moment; not above 0 when its time has come."""
+        return self.job.due_at - now.on(self.job.clock)
+
     def out_of_patience(self, now: Now) -> bool:
         """Whether it has waited with its time come for too long."""
         waited_since = max(self.claimed.on(self.job.clock), self.job.due_at)
@@ -59,11 +63,11 @@ class Gate:
         self._withdrawn: dict[int, int] = {}  # job id -> verbs under way
         self.waiting: set[int] = set()  # ids of all jobs at the gate
 
-    def admit(self, claimant: Claimant) -> None:
-        """A claimed job comes to the gate."""
+    def admit(self, claimant: Claimant, now: Now) -> None:
+        """A claimed job comes to the gate, or a candidate for which it is too early again."""
         job = claimant.job
         self.waiting.add(job.job_id)
-        if claimant.claimed.on(job.clock) < job.due_at:
+        if claimant.early_by(now) > 0:
             heappush(self._early[job.clock], (job.due_at, job.job_id, claimant))
         else:
             self._open.append(claimant)

@@ -17,6 +17,11 @@ class LastChance:
         self._free = True
         self._held: list[Entry] = []
 
+    @property
+    def is_free(self) -> bool:
+        """Whether nobody has the chance."""
+        return self._free
+
     def take(self) -> int:
         """The chances that a claim may carry: 1 when nobody has it, else 0. Give it back with `free`."""
         chances = int(self._free)

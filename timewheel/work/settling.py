@@ -32,6 +32,9 @@ class Ledger(Protocol):
     def overran(self, job_id: int, attempt: int, waiting: bool) -> None:
         """A handler that had timed out ended at last; `waiting`: its job waits for that."""
 
+    def came_early(self, claimant: Claimant) -> None:
+        """A job that passed the gate has not been entered after all: the wall clock was set back meanwhile."""
+
     def interrupted(self) -> None:
         """A handler raised KeyboardInterrupt: the scheduler stops in order."""
 

@@ -49,7 +49,7 @@ class Worker:
         self._find = find
         self._ledger = ledger
         self._scheduler = scheduler
-        self._runner = Runner(threads, now, clock, began=self._began, ended=self._ended)
+        self._runner = Runner(threads, now, clock, began=self._began, ended=self._ended, early=self._came_early)
         self._runs: dict[int, Run] = {}  # by job id: every attempt that passed the gate and has not ended
         self._empty = asyncio.Event()
         self._empty.set()
@@ -119,6 +119,11 @@ class Worker:
         self._forget(run)
         claimant: Claimant = run.claimant
         return claimant
+
+    def _came_early(self, run: Run) -> None:
+        if not run.withdrawn:  # otherwise it was taken back already
+            self._forget(run)
+            self._ledger.came_early(run.claimant)
 
     def mark_cancel(self, job_id: int) -> None:
         """Let a running handler see that a cancel is on its way."""
