@@ -16,7 +16,7 @@ from timewheel.blocking_handles import BlockingJob, BlockingQuery, BlockingQueue
 from timewheel.errors import NotStarted, WrongThread
 from timewheel.handles import Draft, Query
 from timewheel.job import Job
-from timewheel.model import JobState
+from timewheel.lists import StateLike
 from timewheel.options import OneShotOptions
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ class Blocking(BlockingScheduling):
         """The job of a public id. Raises JobNotFound."""
         return BlockingJob(self._wait_for(self._home.get_job(job_id)), self._call)
 
-    def jobs(self, *, state: JobState | str | Iterable[JobState | str] | None = None, **which: Any) -> BlockingQuery:
+    def jobs(self, *, state: StateLike | Iterable[StateLike] | None = None, **which: Any) -> BlockingQuery:
         """The jobs that match; takes what Scheduler.jobs takes."""
         return BlockingQuery(self._home.jobs(state=state, **which), self._call)
 

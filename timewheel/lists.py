@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 from timewheel.errors import InvalidOption
 from timewheel.handles import Page, Query
@@ -13,6 +13,8 @@ from timewheel.model import JobRecord, JobState
 from timewheel.store.port import JobFilter, Store
 
 MOST_PAGE_ITEMS = 1_000
+StateName = Literal["SCHEDULED", "WAITING", "ACTIVE", "COMPLETED", "CANCELLED", "DEAD", "SKIPPED"]
+StateLike = JobState | StateName
 
 
 def states_of(state: object) -> tuple[JobState, ...]:

@@ -16,8 +16,8 @@ from timewheel.errors import NotStarted
 from timewheel.handles import Draft, Query, Statistics
 from timewheel.job import Job
 from timewheel.life import Life, Manners
-from timewheel.lists import states_of
-from timewheel.model import ClockKind, JobState, Now, SchedulerState
+from timewheel.lists import StateLike, states_of
+from timewheel.model import ClockKind, Now, SchedulerState
 from timewheel.options import OneShotOptions, Options, TaskOptions, one_shot_options
 from timewheel.policies import Queue, Rate
 from timewheel.queues import QueueHandle
@@ -190,7 +190,7 @@ class Scheduler(Life, Scheduling):
     def jobs(
         self,
         *,
-        state: JobState | str | Iterable[JobState | str] | None = None,
+        state: StateLike | Iterable[StateLike] | None = None,
         queue: str | None = None,
         task: str | None = None,
         tag: str | None = None,

@@ -34,7 +34,7 @@ async def reset(user_id: int, *, urgent: bool = False) -> str:
     return str(user_id)
 
 
-@scheduler.task(idempotent=False)
+@scheduler.task(tags=["report"])
 def in_a_thread(a: int, b: float = 1.0) -> float:
     scheduler.blocking.after(5, plain, a)
     return a * b

@@ -56,7 +56,6 @@ async def options() -> None:
     Scheduler("memory://", rate=100)  # WRONG a rate has a unit
     Rate("5")  # WRONG type
     Queue(rate=5)  # WRONG a rate has a unit
-    Retry(5)  # WRONG by name only
     Retry(tries=5)  # WRONG an option that does not exist
 
 
