@@ -1,0 +1,149 @@
+"""What the HTTP API takes, as pydantic models: the source of `/openapi.json`, and the check of what comes in."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, WithJsonSchema
+
+from timewheel.model import DEFAULT_PRIORITY, JobState
+from timewheel.options import MAX_KEY, MAX_NAME, MAX_TAGS
+from timewheel.policies import MAX_ATTEMPTS, MAX_SECONDS
+from timewheel.tasks import MAX_NAME as MAX_TASK_NAME
+
+BATCH_JOBS = 1_000
+PAGE_JOBS = 1_000
+
+Seconds = Annotated[float, Field(ge=0, le=MAX_SECONDS, allow_inf_nan=False)]
+Name = Annotated[str, Field(min_length=1, max_length=MAX_NAME)]
+Instant = Annotated[
+    str,
+    Field(
+        max_length=64,
+        examples=["2026-01-05T00:00:00Z", "2026-01-05T01:00:00.5+01:00"],
+        description="RFC 3339, with an offset; never before 1970. Counted by the wall clock.",
+        json_schema_extra={"format": "date-time"},
+    ),
+]
+Delay = Annotated[
+    float,
+    Field(
+        ge=0,
+        le=MAX_SECONDS,
+        allow_inf_nan=False,
+        description="Seconds from now. Counted by elapsed time: a clock that is set does not move it.",
+    ),
+]
+
+
+class Given(BaseModel):
+    """Whatever comes in: unknown members are refused, and a number in quotes is no number."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class RetryIn(Given):
+    """How a failed job is tried again: exponential back-off with jitter."""
+
+    max_attempts: Annotated[int, Field(ge=1, le=MAX_ATTEMPTS, description="Attempts in all, the first included.")] = 5
+    base_s: Annotated[Seconds, Field(description="The shortest delay.")] = 1
+    factor: Annotated[float, Field(ge=1, allow_inf_nan=False, description="Growth with each failure.")] = 2
+    cap_s: Annotated[Seconds, Field(description="The longest delay, at least base_s.")] = 300
+    jitter: Annotated[float, Field(ge=0, allow_inf_nan=False, description="Random share added to a delay.")] = 1.0
+    give_up_after_s: Annotated[
+        float | None,
+        Field(gt=0, le=MAX_SECONDS, allow_inf_nan=False, description="Seconds after the first failure; null: never."),
+    ] = None
+
+
+def _retry_form(value: Any) -> str:
+    return "(policy)" if isinstance(value, (dict, RetryIn)) else "(attempts)"
+
+
+class JobIn(Given):
+    """A job to make. Without `scheduled_at` and `delay_s` it is due at once."""
+
+    task: Annotated[
+        str,
+        Field(
+            min_length=1,
+            max_length=MAX_TASK_NAME,
+            description="The name of a registered task.",
+            examples=["log.message"],
+        ),
+    ]
+    args: Annotated[list[Any], Field(description="Positional arguments: any JSON.", examples=[["hello"]])] = []
+    kwargs: Annotated[dict[str, Any], Field(description="Arguments by name: any JSON.")] = {}
+    scheduled_at: Instant | None = None
+    delay_s: Delay | None = None
+    queue: Annotated[Name | None, Field(description="Without one: the task's, else `default`.")] = None
+    priority: Annotated[
+        int | None, Field(ge=0, le=9, description=f"0 goes first. Without one: the task's, else {DEFAULT_PRIORITY}.")
+    ] = None
+    retry: Annotated[
+        Annotated[
+            Annotated[RetryIn, Tag("(policy)")] | Annotated[int, Field(ge=1, le=MAX_ATTEMPTS), Tag("(attempts)")],
+            Discriminator(_retry_form),
+        ]
+        | None,
+        Field(description="A policy, or a number of attempts in all; null: one attempt. Without one: the task's."),
+    ] = None
+    timeout_s: Annotated[
+        float | None,
+        Field(gt=0, le=MAX_SECONDS, allow_inf_nan=False, description="Limit of one attempt; null: none."),
+    ] = None
+    tags: Annotated[list[Name] | None, Field(max_length=MAX_TAGS)] = None
+    idempotency_key: Annotated[
+        str | None,
+        Field(
+            min_length=1,
+            max_length=MAX_KEY,
+            description="The same key and request give the same job again; the same key with another request: 409.",
+        ),
+    ] = None
+    misfire_grace_s: Annotated[
+        Seconds | None,
+        Field(description="SKIP the job when nobody was there to run it for longer than this after it was due."),
+    ] = None
+
+
+_JOBS_SCHEMA = {  # each is checked by itself: a bad one does not make the batch a bad request
+    "type": "array",
+    "items": {"$ref": "#/components/schemas/JobIn"},
+    "minItems": 1,
+    "maxItems": BATCH_JOBS,
+}
+
+
+class BatchIn(Given):
+    """Many jobs at once. Each is judged by itself, as `POST /api/v1/jobs` would judge it."""
+
+    jobs: Annotated[list[Any], Field(min_length=1, max_length=BATCH_JOBS), WithJsonSchema(_JOBS_SCHEMA)]
+
+
+class CancelIn(Given):
+    """Why a job is cancelled."""
+
+    reason: Annotated[str, Field(max_length=1_000)] = ""
+
+
+class RescheduleIn(Given):
+    """When a job shall run instead: exactly one of the two."""
+
+    scheduled_at: Instant | None = None
+    delay_s: Delay | None = None
+
+
+class JobsQuery(Given):
+    """Which jobs a list shows, newest first."""
+
+    # A query's values are text: pages and states are read from it.
+    model_config = ConfigDict(extra="forbid", strict=False)
+
+    state: Annotated[list[JobState], Field(description="One or several states; repeat the parameter.")] = []
+    queue: Name | None = None
+    task: Annotated[str | None, Field(min_length=1, max_length=MAX_TASK_NAME)] = None
+    tag: Name | None = None
+    idempotency_key: Annotated[str | None, Field(min_length=1, max_length=MAX_KEY)] = None
+    page_size: Annotated[int, Field(ge=1, le=PAGE_JOBS)] = 100
+    page_token: Annotated[str | None, Field(min_length=1, max_length=500, description="From the page before.")] = None

@@ -1,0 +1,133 @@
+"""What `/metrics` shows: the counts of `timewheel.serve.counts`, and what the scheduler says of itself when asked.
+
+Asking means reading depths from the journal, which takes time in proportion to it. So an answer is kept for
+`KEEP_FACTOR` times as long as it took: asking takes at most a twentieth of the time, however often somebody scrapes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from timewheel.errors import TimewheelError
+from timewheel.model import Now, SchedulerState
+from timewheel.serve.counts import US, Counts
+
+if TYPE_CHECKING:
+    from timewheel.handles import Statistics
+    from timewheel.scheduler import Scheduler
+
+KEEP_S = 0.5
+KEEP_FACTOR = 20
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+_log = logging.getLogger("timewheel.serve")
+
+
+class Metrics(Collector):
+    """The metrics of one scheduler, in a registry of their own."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+        self._counts = Counts()
+        self._statistics: Statistics | None = None
+        self._kept_until = float("-inf")
+        self._asking = asyncio.Lock()
+        self._registry = CollectorRegistry()
+        self._registry.register(self)
+        ProcessCollector(registry=self._registry)
+        self.close = scheduler.notices.subscribe(self._counts.take)
+
+    async def text(self) -> bytes:
+        """All metrics in Prometheus' text format."""
+        async with self._asking:
+            await self._ask()
+        return generate_latest(self._registry)
+
+    async def _ask(self) -> None:
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        if began < self._kept_until:
+            return
+        try:
+            self._statistics = await self._scheduler.statistics()
+        except TimewheelError as error:  # not started, failed: the counts and the state are shown all the same
+            _log.debug("no statistics: %s", error)
+            self._statistics = None
+        ended = loop.time()
+        self._kept_until = ended + max(KEEP_S, KEEP_FACTOR * (ended - began))
+
+    def collect(self) -> Iterator[Metric]:
+        """What the registry asks for."""
+        yield from self._counts.families()
+        yield _state(self._scheduler.state)
+        known = self._statistics
+        yield _gauge(
+            "timewheel_journal_readable", "Whether the journal could be asked for what follows", int(known is not None)
+        )
+        if known is not None:
+            yield from _of_the_moment(known)
+            yield from _by_queue(known, self._counts)
+
+
+def _of_the_moment(known: Statistics) -> Iterator[Metric]:
+    yield _gauge("timewheel_workers_busy", "Handlers that run now", known.running)
+    yield _gauge("timewheel_workers_limit", "Handlers that may run at once", known.concurrency)
+    yield _gauge("timewheel_due_next_minute", "Jobs due in the coming minute", known.due_next_minute)
+    yield _gauge(
+        "timewheel_due_fullest_second_next_hour",
+        "Jobs due in the fullest second of the coming hour",
+        known.fullest_second_next_hour,
+    )
+    yield _gauge("timewheel_wheel_entries", "Entries in the timing wheels, stale ones included", known.wheel_entries)
+    yield _gauge(
+        "timewheel_ready_entries", "Due entries that wait in memory for a limit or a worker", known.ready_entries
+    )
+
+
+def _by_queue(known: Statistics, counts: Counts) -> Iterator[Metric]:
+    now = _now(known)
+    depths: dict[str, tuple[int, int, float]] = dict.fromkeys(counts.queues(), (0, 0, 0.0))
+    for depth in known.depths:
+        label = counts.queue(depth.lane.queue)
+        scheduled, due, age_s = depths.get(label, (0, 0, 0.0))
+        if depth.oldest_due_at is not None:
+            age_s = max(age_s, (now.on(depth.lane.clock) - depth.oldest_due_at) / US)
+        depths[label] = (scheduled + depth.scheduled, due + depth.due, age_s)
+    for column, (name, help_text) in enumerate(_QUEUE_GAUGES):
+        family = GaugeMetricFamily(name, help_text, labels=("queue",))
+        for label, values in depths.items():
+            family.add_metric([label], values[column])
+        yield family
+
+
+_QUEUE_GAUGES = (
+    ("timewheel_queue_depth", "Jobs of a queue that are SCHEDULED"),
+    ("timewheel_queue_due", "Those of them that are due"),
+    ("timewheel_queue_oldest_age_seconds", "How long the oldest due job of a queue has been due"),
+)
+
+
+def _now(known: Statistics) -> Now:
+    """When the depths were read. Without it, the wall clock: steady time differs from it by the steps it was set."""
+    wall_us = time.time_ns() // 1000
+    now: Now = getattr(known, "now", Now(wall_us, wall_us))
+    return now
+
+
+def _gauge(name: str, help_text: str, value: float) -> Metric:
+    return GaugeMetricFamily(name, help_text, value=value)
+
+
+def _state(state: SchedulerState) -> Metric:
+    family = GaugeMetricFamily("timewheel_scheduler_state", "1 for the state it is in", labels=("state",))
+    for each in SchedulerState:
+        family.add_metric([each.value], int(each is state))
+    return family

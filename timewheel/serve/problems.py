@@ -1,0 +1,144 @@
+"""Errors over HTTP: RFC 9457 problem documents for every one of them, and which error of the tree becomes which.
+
+    {"type": "urn:timewheel:problem:job-not-found", "title": "Job not found", "status": 404,
+     "detail": "...what was wrong, with which value, and the way out", "instance": "/api/v1/jobs/job-1", ...}
+
+`type` is stable, for programs; `detail` is for people. Further members: `errors` (a list of {field, message}),
+`job_id` (of the job that holds an idempotency key), `retry_after_s` (also as the header Retry-After), `state`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import quote
+
+import orjson
+from starlette.responses import Response
+
+from timewheel import errors
+
+CONTENT_TYPE = "application/problem+json"
+_SHOWN_FAULTS = 100
+_NOT_FIELDS = frozenset({"body", "query", "path", "(policy)", "(attempts)"})
+_PLAINLY = {"extra_forbidden": "there is no such field", "missing": "it is required"}
+_PREFIX = "urn:timewheel:problem:"
+
+
+class Problem(Exception):
+    """An error that is answered as a problem document. `more` are its further members, `headers` the answer's."""
+
+    def __init__(
+        self, status: int, name: str, detail: str, *, headers: dict[str, str] | None = None, **more: Any
+    ) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.name = name
+        self.detail = detail
+        self.headers = headers or {}
+        self.more = more
+
+    def document(self, instance: str | None = None) -> dict[str, Any]:
+        """The members of the document; `instance` is the path of the request."""
+        title = self.name.replace("-", " ").capitalize()
+        kind = _PREFIX + self.name
+        if self.name == "http":  # nothing beyond the status itself: RFC 9457 has a type for that
+            kind, title = "about:blank", HTTPStatus(self.status).phrase
+        members: dict[str, Any] = {"type": kind, "title": title, "status": self.status, "detail": self.detail}
+        if instance is not None:
+            members["instance"] = instance
+        return members | self.more
+
+    def response(self, instance: str) -> Response:
+        """The answer."""
+        body = orjson.dumps(self.document(instance))
+        return Response(body, self.status, self.headers, CONTENT_TYPE)
+
+
+def instance_of(scope: Mapping[str, Any]) -> str:
+    """The path of a request as the client wrote it, to stand in a document."""
+    raw: bytes | None = scope.get("raw_path")
+    return quote(scope["path"]) if raw is None else raw.decode("ascii", "replace")
+
+
+def invalid(message: str, field: str | None = None) -> Problem:
+    """422: the request is well-formed, and something in it cannot be used."""
+    return Problem(422, "invalid-request", message, errors=[{"field": field, "message": message}])
+
+
+def fields_of(faults: Iterable[Mapping[str, Any]]) -> Problem:
+    """422 for what pydantic found: each fault with its field. Values are not repeated: they may be secret."""
+    found = [
+        {"field": _path(fault["loc"]), "message": _PLAINLY.get(fault["type"], str(fault["msg"]))} for fault in faults
+    ]
+    shown = "; ".join(f"{fault['field']}: {fault['message']}" for fault in found[:3])
+    more = f"; and {len(found) - 3} more" if len(found) > 3 else ""
+    return Problem(422, "invalid-request", shown + more, errors=found[:_SHOWN_FAULTS])
+
+
+def _path(location: Iterable[Any]) -> str:
+    """`body, retry, RetryIn, base_s` -> `retry.base_s`: without the part of the request and the branch of a union."""
+    steps = [str(step) for step in location if step not in _NOT_FIELDS]
+    return ".".join(steps) or "body"
+
+
+def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """How answers of these statuses stand in the OpenAPI document."""
+    content = {CONTENT_TYPE: {"schema": {"$ref": "#/components/schemas/ProblemOut"}}}
+    return {status: {"description": HTTPStatus(status).phrase, "content": content} for status in statuses}
+
+
+def overloaded(detail: str, retry_after_s: float) -> Problem:
+    """429 with Retry-After."""
+    return Problem(429, "overloaded", detail, headers=_retry_after(retry_after_s), retry_after_s=retry_after_s)
+
+
+def unavailable(name: str, detail: str, retry_after_s: float = 1.0, **more: Any) -> Problem:
+    """503 with Retry-After."""
+    return Problem(503, name, detail, headers=_retry_after(retry_after_s), **more)
+
+
+def _retry_after(seconds: float) -> dict[str, str]:
+    return {"Retry-After": str(max(1, math.ceil(seconds)))}
+
+
+_INVALID = (errors.InvalidTime, errors.InvalidOption, errors.InvalidTask, errors.NotSerializable)
+_UNAVAILABLE: tuple[tuple[type[errors.TimewheelError], str], ...] = (
+    (errors.NotOwner, "standby"),
+    (errors.NotStarted, "not-running"),
+    (errors.SchedulerFailed, "scheduler-failed"),
+    (errors.JournalBusy, "journal-busy"),
+)
+
+
+def problem_of(error: errors.TimewheelError) -> Problem:
+    """The problem that an error of the tree becomes. What has no place of its own is a 500."""
+    detail = str(error)
+    if isinstance(error, _INVALID):
+        return invalid(detail)
+    if isinstance(error, errors.JobNotFound):
+        return Problem(404, "job-not-found", detail, job_id=error.job_id)
+    if isinstance(error, errors.IdempotencyConflict):
+        return Problem(409, "idempotency-conflict", detail, job_id=error.job_id, idempotency_key=error.key)
+    if isinstance(error, errors.Overloaded):
+        return overloaded(detail, error.retry_after_s)
+    if isinstance(error, errors.JournalFull):
+        return Problem(507, "journal-full", f"{detail}; nothing was accepted", headers=_retry_after(5))
+    if isinstance(error, errors.JournalUnknown):
+        text = f"{detail}. The outcome is unknown: retry with the same idempotency key"
+        return unavailable("outcome-unknown", text)
+    for kind, name in _UNAVAILABLE:
+        if isinstance(error, kind):
+            return unavailable(name, detail)
+    return Problem(500, "internal-error", "the scheduler failed to do this; its log says why")
+
+
+def cause_of(error: BaseException) -> Problem:
+    """The problem that any exception becomes."""
+    if isinstance(error, Problem):
+        return error
+    if isinstance(error, errors.TimewheelError):
+        return problem_of(error)
+    return Problem(500, "internal-error", "an unexpected error; the server's log says more")

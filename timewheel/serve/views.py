@@ -1,0 +1,120 @@
+"""Jobs and attempts as JSON for people and programs; what must not be seen is withheld here."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import orjson
+from starlette.responses import Response
+
+if TYPE_CHECKING:
+    from timewheel.handles import Attempt
+    from timewheel.job import Job
+    from timewheel.model import RetryPolicy
+
+WITHHELD = "(withheld)"
+_US = 1_000_000
+_SECRET_NAMES = (
+    "authorization|proxy.authorization|cookie|set.cookie|password|passwd|secret|client.secret|token|access.token"
+    "|refresh.token|auth.token|api.?key|x.api.key|x.auth.token|private.key|credentials"
+)
+_SECRET = re.compile(rf"(?:{_SECRET_NAMES})", re.IGNORECASE | re.ASCII)
+
+
+def json_response(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    """An answer in JSON."""
+    return Response(orjson.dumps(value), status, headers, "application/json")
+
+
+def job_view(job: Job[Any]) -> dict[str, Any]:
+    """A job as `timewheel.serve.outputs.JobOut` describes it."""
+    record = job.record
+    args, kwargs = _call_view(record.arguments)
+    scheduled_at = _text(job.scheduled_at)
+    # A delay is shown by the clocks' present offset; two readings of it would differ by a microsecond.
+    as_asked = (record.clock, record.scheduled_at) == (record.due_clock, record.due_at)
+    return {
+        "id": job.id,
+        "task": record.task,
+        "args": args,
+        "kwargs": kwargs,
+        "queue": record.queue,
+        "priority": record.priority,
+        "state": record.state,
+        "reason": record.reason,
+        "scheduled_at": scheduled_at,
+        "due_at": scheduled_at if as_asked else _text(job.due_at),
+        "created_at": _text(job.created_at),
+        "finished_at": _text(job.finished_at),
+        "tags": record.tags,
+        "idempotency_key": record.idempotency_key,
+        "retry": _retry_view(record.retry),
+        "timeout_s": _seconds(record.timeout_us),
+        "misfire_grace_s": _seconds(record.misfire_grace_us),
+        "attempt": record.attempt,
+        "cancel_requested": record.cancel_requested is not None,
+        "result": None if record.result is None else orjson.Fragment(record.result),
+        "result_omitted": record.result_omitted,
+        "error": record.error,
+        "version": record.version,
+    }
+
+
+def attempt_view(attempt: Attempt) -> dict[str, Any]:
+    """An attempt as `timewheel.serve.outputs.AttemptOut` describes it."""
+    return {
+        "number": attempt.number,
+        "state": attempt.state,
+        "scheduled_at": _text(attempt.scheduled_at),
+        "dispatched_at": _text(attempt.dispatched_at),
+        "started_at": _text(attempt.started_at),
+        "finished_at": _text(attempt.finished_at),
+        "dispatch_lag_ms": _milliseconds(attempt.dispatch_lag_s),
+        "start_lag_ms": _milliseconds(attempt.start_lag_s),
+        "reason": attempt.reason,
+        "error": attempt.error,
+        "error_kind": attempt.error_kind,
+    }
+
+
+def _call_view(arguments: str) -> tuple[Any, Any]:
+    """The arguments in the codec's JSON, values under telling names withheld."""
+    call = orjson.loads(arguments)
+    if _SECRET.search(arguments):
+        call = _withhold(call)
+    return (call["args"], call["kwargs"]) if isinstance(call, dict) else (call, {})
+
+
+def _withhold(value: Any) -> Any:
+    """`value` without the parts that stand under the name of a secret; at most 254 levels, as orjson read it."""
+    if isinstance(value, list):
+        return [_withhold(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    return {name: WITHHELD if _SECRET.fullmatch(name) else _withhold(item) for name, item in value.items()}
+
+
+def _retry_view(policy: RetryPolicy) -> dict[str, Any]:
+    return {
+        "max_attempts": policy.max_attempts,
+        "base_s": policy.base_us / _US,
+        "factor": policy.factor,
+        "cap_s": policy.cap_us / _US,
+        "jitter": policy.jitter,
+        "give_up_after_s": _seconds(policy.give_up_after_us),
+    }
+
+
+def _text(instant: datetime | None) -> str | None:
+    """RFC 3339 with microseconds; every instant of a handle is in UTC."""
+    return None if instant is None else instant.isoformat(timespec="microseconds")[:-6] + "Z"
+
+
+def _seconds(time_us: int | None) -> float | None:
+    return None if time_us is None else time_us / _US
+
+
+def _milliseconds(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds * 1000, 3)
