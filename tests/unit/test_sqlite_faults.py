@@ -98,7 +98,10 @@ async def test_an_error_from_commit_is_unknown_until_reopened(bench, code, when,
         await bench.write(submit(2), claim(1))
     assert "same idempotency key" in str(caught.value)
     assert str(bench.path) in str(caught.value)
+    with pytest.raises(JournalUnknown):  # nothing goes on before it is reopened
+        await bench.write(submit(4))
     await bench.store.reopen()
+    assert await bench.store.job(4) is None
     second = open_sqlite(str(bench.path))
     await second.open()
     with pytest.raises(JournalOwned):  # the lock was kept all the time
@@ -268,6 +271,54 @@ async def test_the_commit_of_a_cancelled_caller_has_ended_when_he_hears_of_it(be
 async def test_commits_at_once_are_written_one_after_the_other(bench):
     await asyncio.gather(*(bench.write(submit(job_id, task=f"app.t{job_id}")) for job_id in range(1, 30)))
     assert await bench.store.count(ANY) == 29
+
+
+async def test_a_journal_that_is_gone_is_not_made_anew_by_reopening(bench):
+    await bench.write(submit(1))
+    bench.faults.append(("COMMIT", "before", sqlite3.SQLITE_IOERR))
+    with pytest.raises(JournalUnknown):
+        await bench.write(submit(2))
+    os.rename(bench.path, f"{bench.path}.away")
+    for _ in range(2):
+        with pytest.raises(JournalUnavailable):
+            await bench.store.reopen()
+        assert not bench.path.exists()
+    os.rename(f"{bench.path}.away", bench.path)
+    await bench.store.reopen()
+    await bench.write(submit(2))
+    assert await bench.store.job(2) is not None
+
+
+async def test_a_journal_that_was_exchanged_while_standing_by_is_not_owned(tmp_path):
+    path = tmp_path / "journal.db"
+    store = open_sqlite(str(path))
+    await store.open()
+    os.rename(path, tmp_path / "away.db")
+    connection = sqlite3.connect(path)
+    connection.execute("CREATE TABLE precious (x)")
+    connection.close()
+    before = path.read_bytes()
+    with pytest.raises(JournalUnavailable):
+        await store.own(owner())
+    await store.close()
+    assert path.read_bytes() == before
+
+
+async def test_the_answer_of_a_cancelled_commit_is_not_forgotten(bench):
+    blocker = sqlite3.connect(bench.path, isolation_level=None)
+    blocker.execute("BEGIN IMMEDIATE")
+    bench.faults.append(("COMMIT", "before", sqlite3.SQLITE_IOERR))
+    task = asyncio.create_task(bench.write(submit(1)))
+    loop = asyncio.get_running_loop()
+    loop.call_later(0.02, task.cancel)
+    loop.call_later(0.05, blocker.execute, "ROLLBACK")
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    blocker.close()
+    with pytest.raises(JournalUnknown):
+        await bench.write(submit(2))
+    await bench.store.reopen()
+    await bench.write(submit(2))
 
 
 # ---- files that change under the owner -------------------------------------------------------------------------------

@@ -102,10 +102,10 @@ class Connections:
             raise JournalUnavailable(f"{self._files.path} is not open: call start() first", path=self._files.path)
         return await self._reader.run(work)
 
-    async def open_reader(self) -> None:
-        """Open for reading, making the journal where there is none."""
+    async def open_reader(self, *, again: bool = False) -> None:
+        """Open for reading, making the journal where there is none; `again`: only the one that was open before."""
         if self._reader is None:
-            self._reader = Worker(lambda: open_reader(self._files))
+            self._reader = Worker(lambda: open_reader(self._files, again=again))
             try:
                 await finished(self._reader.start())
             except Exception:
@@ -136,11 +136,14 @@ class Connections:
             await finished(reader.close())
 
 
-def open_reader(files: Files) -> sqlite3.Connection:
+def open_reader(files: Files, *, again: bool) -> sqlite3.Connection:
     """Make the journal if there is none, look at it, and open it for reading."""
     path = files.path
     files.guard()
-    schema.make_if_absent(path)
+    if again:
+        files.refuse_if_changed(log=False)
+    else:
+        schema.make_if_absent(path)
     schema.refuse_at_sight(path)
     connection = _connected(path, "ro")
     try:
@@ -154,7 +157,7 @@ def open_reader(files: Files) -> sqlite3.Connection:
 def open_writer(files: Files, durability: Durability) -> sqlite3.Connection:
     """Open for writing, in the durability that was asked for: see that SQLite really took it."""
     path = files.path
-    schema.refuse_at_sight(path)
+    files.refuse_if_changed(log=False)  # what follows was looked at when it was opened for reading
     connection = _connected(path, "rw")
     try:
         (mode,) = ask(connection, "PRAGMA journal_mode = WAL")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import orjson
 
-from timewheel.errors import JournalOwned, JournalUnsafe
+from timewheel.errors import JournalOwned, JournalUnavailable, JournalUnsafe
 from timewheel_storage.sqlite.lock import OwnerLock
 from timewheel_storage.sqlite.mounts import network_type
 
@@ -57,8 +57,8 @@ class Files(Protocol):
     def watch(self) -> None:
         """Remember which files were opened."""
 
-    def changed(self) -> str | None:
-        """The file that is no longer the one that was opened, if any."""
+    def refuse_if_changed(self, *, log: bool = True) -> None:
+        """Raises JournalUnavailable when a file is no longer the one that was opened. `log`: look at the -wal too."""
 
     def wal_bytes(self) -> int:
         """The length of SQLite's write-ahead log."""
@@ -129,12 +129,16 @@ class DiskFiles:
         """See Files."""
         self._watched = {name: _identity(name) for name in (self.path, f"{self.path}-wal")}
 
-    def changed(self) -> str | None:
+    def refuse_if_changed(self, *, log: bool = True) -> None:
         """See Files."""
         for name, identity in self._watched.items():
-            if identity is not None and _identity(name) != identity:
-                return name
-        return None
+            if identity is None or _identity(name) == identity or (name != self.path and not log):
+                continue
+            raise JournalUnavailable(
+                f"{name} is no longer the file that was opened (deleted, moved or replaced): what is written now would "
+                f"be lost; put the journal {self.path} back in its place and start again",
+                path=self.path,
+            )
 
     def wal_bytes(self) -> int:
         """See Files."""
@@ -193,9 +197,8 @@ class MemoryFiles:
     def watch(self) -> None:
         """Memory stays."""
 
-    def changed(self) -> str | None:
-        """See Files."""
-        return None
+    def refuse_if_changed(self, *, log: bool = True) -> None:
+        """Memory stays."""
 
     def wal_bytes(self) -> int:
         """See Files."""

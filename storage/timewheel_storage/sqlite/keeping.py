@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 
 import orjson
 
-from timewheel.errors import JournalTruncated, JournalUnavailable
+from timewheel.errors import JournalTruncated
 from timewheel.model import Anchor
 from timewheel.store.port import Owner, Ownership
 from timewheel_storage.sqlite.codes import ask
-from timewheel_storage.sqlite.faults import BUSY, code_of, transaction, translate, unknown
+from timewheel_storage.sqlite.faults import BUSY, code_of, transaction, unknown
 from timewheel_storage.sqlite.files import Mark
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def missing_commits(connection: sqlite3.Connection, files: Files, durability: Du
 
 
 class Keeper:
-    """The owner's housekeeping. Its methods run in the writing connection's thread."""
+    """The owner's housekeeping. Its methods run in the writing connection's thread, and may raise SQLite's errors."""
 
     def __init__(self, files: Files, durability: Durability) -> None:
         self._files = files
@@ -69,7 +69,7 @@ class Keeper:
     def take_over(self, connection: sqlite3.Connection, owner: Owner) -> Ownership:
         """Begin a new epoch."""
         files = self._files
-        refuse_if_changed(files)
+        files.refuse_if_changed()
         lost = missing_commits(connection, files, self._durability)
 
         def work() -> None:
@@ -87,8 +87,8 @@ class Keeper:
 
     def check(self, connection: sqlite3.Connection) -> None:
         """The duties of every second. Raises JournalUnavailable when the files are not those that were opened."""
-        refuse_if_changed(self._files)
-        commits = self._commits(connection)
+        self._files.refuse_if_changed()
+        (commits,) = ask(connection, "SELECT commits FROM meta WHERE one = 1")
         self._checks += 1
         idle = commits == self._seen and commits != self._written_back
         if idle or self._files.wal_bytes() > WAL_LIMIT_BYTES:
@@ -105,13 +105,6 @@ class Keeper:
             self._files.write_mark(Mark(commits, journal_id, self._files.boot_id()))
             self._marked = commits
 
-    def _commits(self, connection: sqlite3.Connection) -> int:
-        try:
-            (commits,) = ask(connection, "SELECT commits FROM meta WHERE one = 1")
-        except sqlite3.Error as error:
-            raise translate(error, self._files.path) from error
-        return int(commits)
-
     def _checkpoint(self, connection: sqlite3.Connection, kind: str, commits: int) -> None:
         """Write the log back. A reader in its way, or a full disk, only puts it off."""
         if commits == self._written_back and kind == "PASSIVE":
@@ -123,21 +116,9 @@ class Keeper:
             if not busy:
                 self._written_back = commits
         except sqlite3.Error as error:
-            code = code_of(error)
-            if code == sqlite3.SQLITE_IOERR:
+            if code_of(error) == sqlite3.SQLITE_IOERR:
                 raise unknown(error, self._files.path) from error
-            if code not in (*BUSY, sqlite3.SQLITE_FULL):
-                raise translate(error, self._files.path) from error
+            if code_of(error) not in (*BUSY, sqlite3.SQLITE_FULL):
+                raise
         finally:
             connection.execute("PRAGMA busy_timeout = 5000")
-
-
-def refuse_if_changed(files: Files) -> None:
-    """Raises JournalUnavailable when the files are not those that were opened."""
-    changed = files.changed()
-    if changed is not None:
-        raise JournalUnavailable(
-            f"{changed} is no longer the file that was opened (deleted, moved or replaced): what is written now would "
-            f"be lost; put the journal {files.path} back in its place and start again",
-            path=files.path,
-        )

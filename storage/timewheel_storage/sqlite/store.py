@@ -5,25 +5,29 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from timewheel.errors import JournalError, NotOwner
+from timewheel.errors import JournalError, JournalUnknown, NotOwner
 from timewheel.store.port import Leases
 from timewheel_storage.sqlite import keeping, schema
 from timewheel_storage.sqlite.batch import Batch
 from timewheel_storage.sqlite.connection import Connections
+from timewheel_storage.sqlite.faults import translate
 from timewheel_storage.sqlite.files import DiskFiles
 from timewheel_storage.sqlite.reading import Reads
 from timewheel_storage.sqlite.write_submit import Memory
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from timewheel.store.changes import Change, Outcome
     from timewheel.store.port import Owner, Ownership, Stamp
     from timewheel_storage.sqlite.connection import Durability
     from timewheel_storage.sqlite.files import Files
     from timewheel_storage.sqlite.reading import Run
+
+
+T = TypeVar("T")
 
 
 class SqliteStore(Reads):
@@ -51,7 +55,7 @@ class SqliteStore(Reads):
         self._durability = durability
         self._one_writes = asyncio.Lock()
         self._owner: Owner | None = None
-        self._locked = self._disowned = False
+        self._locked = self._disowned = self._unknown = False
         self._keeper = keeping.Keeper(files, durability)
         self._memory = Memory()
 
@@ -62,7 +66,7 @@ class SqliteStore(Reads):
         if self._connections is not None:
             await self._connections.open_reader()
         else:
-            await self._transact(schema.migrate)
+            await self._write(schema.migrate)
         try:
             await self._read(self._look)
         except BaseException:
@@ -88,7 +92,7 @@ class SqliteStore(Reads):
         if self._connections is not None:
             await self._connections.open_writer()
         keeper = self._keeper = keeping.Keeper(self._files, self._durability)
-        ownership = await self._transact(lambda connection: keeper.take_over(connection, owner))
+        ownership = await self._write(lambda connection: keeper.take_over(connection, owner))
         self._owner, self._memory = owner, Memory()
         return ownership
 
@@ -98,26 +102,26 @@ class SqliteStore(Reads):
             self._memory = Memory()
             await self._close_connections()
             if self._connections is None:
+                self._unknown = False
                 return
-            await self._connections.open_reader()
+            await self._connections.open_reader(again=True)
             if self._owner is not None:
                 await self._connections.open_writer()
             await self._read(self._look)
+            self._unknown = False
 
     async def check(self) -> None:
         """See that the files are still there; the owner also writes the log back and the mark."""
         if self._owner is None:
-            await self._read(lambda _: keeping.refuse_if_changed(self._files))
+            await self._read(lambda _: self._files.refuse_if_changed())
         else:
-            await self._transact(self._keeper.check)
+            await self._write(self._keeper.check)
 
     async def close(self, *, keep_ownership: bool = False) -> None:
         """Close, and release the lock unless `keep_ownership`; a `disown` that came before counts too."""
         if self._owner is not None and self._is_open:
-            with suppress(
-                JournalError, sqlite3.Error
-            ):  # the mark may lag, and the faults of a journal are told by check
-                await self._transact(self._keeper.mark)
+            with suppress(JournalError):  # the mark may lag, and what is wrong with a journal is told by check
+                await self._write(self._keeper.mark)
         await self._give_up(keep_lock=keep_ownership)
         await self._close_connections()
 
@@ -158,8 +162,24 @@ class SqliteStore(Reads):
             if owner is None:
                 raise NotOwner(f"this scheduler does not own {self.path}: nothing was written")
             batch = Batch(changes, self._memory)
-            await self._transact(lambda connection: batch.write(connection, self.path, stamp, owner.boot_id))
+            await self._write(lambda connection: batch.write(connection, self.path, stamp, owner.boot_id))
             return batch.outcomes()
+
+    async def _write(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Run with the writing connection; after JournalUnknown not before `reopen`, since nothing is certain then."""
+
+        def guarded(connection: sqlite3.Connection) -> T:
+            if self._unknown:
+                raise JournalUnknown(f"{self.path} must be reopened before anything is written", path=self.path)
+            try:
+                return work(connection)
+            except JournalUnknown:
+                self._unknown = True
+                raise
+            except sqlite3.Error as error:
+                raise translate(error, self.path) from error
+
+        return await self._transact(guarded)
 
 
 def open_sqlite(path: str, durability: Durability = "power", *, unsafe: bool = False) -> SqliteStore:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from timewheel.model import AttemptState, JobState
@@ -119,7 +120,7 @@ class Settles:
         rows: dict[int, list[tuple[Any, ...]]] = {}
         others: list[int] = []
         for place, one in enumerate(self._settles):
-            if _plain(one):
+            if _verdict(one) == _PLAIN:
                 rows.setdefault(one.claim_epoch, []).append(_success(one))
             else:
                 others.append(place)
@@ -161,31 +162,28 @@ class Settles:
         return outcomes
 
 
-def _plain(one: Settle) -> bool:
-    return (
-        one.job_state is JobState.COMPLETED
-        and one.attempt_state is AttemptState.SUCCEEDED
-        and not one.failures
-        and not one.losses
-        and one.first_failed_at is None
-        and one.reason is None
-        and one.result_omitted is None
-        and one.error is None
-        and one.error_kind is None
-    )
-
-
-def _success(one: Settle) -> tuple[Any, ...]:
-    return (
-        one.job_id,
-        one.attempt,
-        one.dispatched_at,
-        one.started_at,
-        one.finished_at,
-        one.dispatch_lag_us,
-        one.start_lag_us,
-        one.result,
-    )
+_verdict = attrgetter(
+    "job_state",
+    "attempt_state",
+    "failures",
+    "losses",
+    "first_failed_at",
+    "reason",
+    "result_omitted",
+    "error",
+    "error_kind",
+)
+_PLAIN = (JobState.COMPLETED, AttemptState.SUCCEEDED, 0, 0, None, None, None, None, None)
+_success = attrgetter(
+    "job_id",
+    "attempt",
+    "dispatched_at",
+    "started_at",
+    "finished_at",
+    "dispatch_lag_us",
+    "start_lag_us",
+    "result",
+)
 
 
 def _row(one: Settle) -> tuple[Any, ...]:

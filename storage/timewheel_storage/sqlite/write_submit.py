@@ -94,11 +94,12 @@ class Submits:
     def __init__(self, submits: Sequence[Submit], memory: Memory) -> None:
         self._memory = memory
         self._requests = [one.request for one in submits]
-        self._kind_keys = [_kind_key(one) for one in self._requests]
+        kinds: dict[KindKey, int] = {}
+        self._kind_of = [kinds.setdefault(_kind_key(one), len(kinds)) for one in self._requests]  # by request
+        self._kind_keys = list(kinds)
+        self._kinds = [memory.kinds.get(key) for key in kinds]
         self._keyed = [place for place, one in enumerate(self._requests) if one.idempotency_key is not None]
-        known = memory.kinds
-        self._kinds = {key: known.get(key) for key in set(self._kind_keys)}
-        self._ready = not self._keyed and all(kind and kind.lane for kind in self._kinds.values())
+        self._ready = not self._keyed and all(kind and kind.lane for kind in self._kinds)
         self._asked = [(one.request.task, place) for place, one in enumerate(submits) if one.importable]
         self._importable: set[str] = set()
         self._refused: dict[int, Outcome] = {}
@@ -138,35 +139,37 @@ class Submits:
 
     def _find_kinds(self, connection: sqlite3.Connection) -> None:
         """Look up, or make, every kind and lane that the jobs to be made need."""
-        made = (key for place, key in enumerate(self._kind_keys) if place not in self._refused)
-        for key in dict.fromkeys(made):
-            kind = self._kinds[key]
-            if kind is None or kind.lane is None:
-                self._kinds[key] = _find_kind(connection, key)
+        for kind in dict.fromkeys(kind for place, kind in enumerate(self._kind_of) if place not in self._refused):
+            known = self._kinds[kind]
+            if known is None or known.lane is None:
+                self._kinds[kind] = _find_kind(connection, self._kind_keys[kind])
 
     def _encode(self) -> None:
         plain: list[tuple[Any, ...]] = []
         full: list[tuple[Any, ...]] = []
-        numbers = {key: kind.number for key, kind in self._kinds.items() if kind is not None}
-        for place, (one, key) in enumerate(zip(self._requests, self._kind_keys, strict=True)):
+        numbers = [0 if kind is None else kind.number for kind in self._kinds]  # 0: only of refused requests
+        for place, (one, kind) in enumerate(zip(self._requests, self._kind_of, strict=True)):
             if place in self._refused:
                 continue
             if one.idempotency_key is None and not one.tags and one.misfire_grace_us is None:
-                plain.append((one.job_id, numbers[key], one.scheduled_at, one.arguments))
+                plain.append((one.job_id, numbers[kind], one.scheduled_at, one.arguments))
             else:
-                full.append((one.job_id, numbers[key], one.scheduled_at, one.arguments, *_rarities(one)))
+                full.append((one.job_id, numbers[kind], one.scheduled_at, one.arguments, *_rarities(one)))
         self._plain = encode(plain) if plain else ""
         self._full = encode(full) if full else ""
 
     def outcomes(self) -> list[Outcome]:
         """The outcomes in the order of the Submits, after the commit."""
-        self._memory.learn({key: kind for key, kind in self._kinds.items() if kind is not None}, self._importable)
-        lanes = {key: kind.lane for key, kind in self._kinds.items() if kind is not None and kind.lane is not None}
-        refused = self._refused
-        return [
-            refused[place] if place in refused else Submitted(one.job_id, lanes[key], True)
-            for place, (one, key) in enumerate(zip(self._requests, self._kind_keys, strict=True))
+        found = zip(self._kind_keys, self._kinds, strict=True)
+        self._memory.learn({key: kind for key, kind in found if kind is not None}, self._importable)
+        lanes = [-1 if kind is None or kind.lane is None else kind.lane for kind in self._kinds]
+        outcomes: list[Outcome] = [
+            Submitted(one.job_id, lanes[kind], created=True)
+            for one, kind in zip(self._requests, self._kind_of, strict=True)
         ]
+        for place, outcome in self._refused.items():
+            outcomes[place] = outcome
+        return outcomes
 
 
 def _kind_key(one: JobRequest) -> KindKey:
