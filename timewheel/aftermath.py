@@ -65,6 +65,7 @@ class Consequences:
             self._waiters.final(outcome.job_id)
 
     def _stale(self, _: Settle, outcome: Stale) -> None:
+        self.queues.pop(outcome.job_id, None)
         self._waiters.final(outcome.job_id)  # it was settled before, by a batch whose outcome was unknown
 
     def _cancelled(self, _: Any, outcome: Cancelled) -> None:

@@ -6,10 +6,11 @@ gets the few methods it needs, most of them here.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from timewheel.aftermath import Consequences
 from timewheel.alarm import Alarm
@@ -17,11 +18,13 @@ from timewheel.clockwatch import ClockWatch
 from timewheel.dispatch.dispatcher import AHEAD_US, Dispatcher
 from timewheel.dispatch.limits import Limits
 from timewheel.dispatch.ready import Ready
-from timewheel.events import LateResult, Notices
-from timewheel.model import Now, WaitingReason, job_text
+from timewheel.errors import JournalCorrupt, JournalUnavailable
+from timewheel.events import Notices
+from timewheel.ledger import Ledger
+from timewheel.model import Now, WaitingReason
 from timewheel.pulse import Pulse
 from timewheel.settings import Host, Settings
-from timewheel.store.changes import AddEntry, Change, Outcome, PruneKeys, Settle, Unhold
+from timewheel.store.changes import Change, Outcome, PruneKeys, Unhold
 from timewheel.store.committer import Committer
 from timewheel.store.loader import Loader
 from timewheel.store.port import Owner, Ownership, Stamp
@@ -34,19 +37,15 @@ from timewheel.wheel.ticker import Ticker
 from timewheel.work.worker import Worker
 
 if TYPE_CHECKING:
-    from timewheel.dispatch.gate import Claimant
     from timewheel.store.port import Store
     from timewheel.system import System
     from timewheel.tasks import Task, TaskRegistry
 
 _log = logging.getLogger("timewheel")
 HOUSEKEEPING_S = 1.0
-PRUNE_EVERY = 600  # housekeeping turns, of about a second each
+PRUNE_EVERY = 60  # housekeeping turns, of about a second each
+FLUSH_PATIENCE_S = 5.0  # what a stop waits for a journal that takes nothing
 PRUNE_KEYS = 500
-
-
-def _ignore(_: Any) -> None:
-    return None
 
 
 class Engine:
@@ -125,8 +124,10 @@ class Engine:
         self.committer = Committer(store, self.stamp, self, clock, self.notices)
         self._clocks = ClockWatch(self.timeline, clock, self.dispatcher, self.loader, self.committer.note, self.notices)
         self.recovery = Recovery(store, self.committer, now, self.epoch)
+        interrupted = self._host.engine_interrupted
+        self.ledger = Ledger(self.epoch, self.committer, self.dispatcher, self.consequences, self.notices, interrupted)
         threads = self._system.threads(self._settings.threads)
-        self.worker = Worker(threads, now, clock, self._system.random, self._find, self, self._host)
+        self.worker = Worker(threads, now, clock, self._system.random, self._find, self.ledger, self._host)
         self.dispatcher.wire(self.committer, self.worker)
         self.verbs = Verbs(self.dispatcher, self.worker, self.committer)
         watchdog = self._system.watchdog()
@@ -153,18 +154,33 @@ class Engine:
 
     async def _keep_house(self) -> None:
         turns = 0
-        while True:
+        while self.cause is None:
             await Alarm(self._clock).wait(HOUSEKEEPING_S)
-            await self.store.check()
+            self.worker.release_unborn()
+            try:
+                await self.store.check()
+            except (JournalUnavailable, JournalCorrupt) as gone:
+                self.failed(gone)  # writes would seem to succeed and be lost
+                return
             turns += 1
             if turns % PRUNE_EVERY == 0:
-                self.committer.note(PruneKeys(PRUNE_KEYS))
+                await self._prune_keys()
+
+    async def _prune_keys(self) -> None:
+        """Forget old idempotency keys, a bounded number a batch, so that jobs go on in between."""
+        pruned = PRUNE_KEYS
+        while pruned >= PRUNE_KEYS:
+            pruned = (await self.committer.housekeep(PruneKeys(PRUNE_KEYS))).rows
 
     # ---- what the doers tell -----------------------------------------------------------------------------------------
 
     def committed(self, changes: list[Change], outcomes: list[Outcome]) -> None:
         """A batch is durable."""
         self.consequences.draw(changes, outcomes)
+
+    def journal_has_room(self) -> None:
+        """What waited for space may be claimed."""
+        self.dispatcher.kick()
 
     async def journal_unknown(self) -> None:
         """The journal was opened again: what memory holds of it is read afresh."""
@@ -181,6 +197,7 @@ class Engine:
             return
         self.cause = cause
         self.dispatcher.draining = True
+        self.ledger.closed = True
         _log.critical("timewheel stopped dispatching: %s: %s", type(cause).__name__, cause, exc_info=cause)
         self.waiters.wake_all()
         self._host.engine_failed(cause)
@@ -197,34 +214,6 @@ class Engine:
     def _is_known(self, job_id: int) -> bool:
         return self.worker.has(job_id) or job_id in self.dispatcher.gate.waiting
 
-    def settle(self, change: Settle, queue: str) -> None:
-        """Have a settlement written."""
-        if self.cause is not None:
-            return
-        if self.notices.wanted:
-            self.consequences.queues[change.job_id] = queue
-        self.committer.settle(change, _ignore)
-
-    def slot_free(self, queue: str, losses: int) -> None:
-        """A handler has ended."""
-        self.dispatcher.ended(queue, losses)
-
-    def came_early(self, claimant: Claimant) -> None:
-        """The wall clock was set back while a job waited for a thread."""
-        self.dispatcher.came_early(claimant)
-
-    def overran(self, job_id: int, attempt: int, waiting: bool) -> None:
-        """A handler that had timed out ended at last."""
-        self.notices.emit(LateResult(job_id, attempt))
-        data = json.dumps({"job": job_text(job_id), "attempt": attempt})
-        self.committer.note(AddEntry("late_result", data))
-        if waiting:
-            self.committer.note(Unhold(WaitingReason.OVERRUN, 1, None, (job_id,)))
-
-    def interrupted(self) -> None:
-        """A handler raised KeyboardInterrupt."""
-        self._host.engine_interrupted()
-
     # ---- stop --------------------------------------------------------------------------------------------------------
 
     async def stop(self, grace_s: float) -> list[str]:
@@ -235,13 +224,20 @@ class Engine:
         self.dispatcher.draining = True
         self.dispatcher.give_back("drain")
         left = await self.worker.finish(grace_s)
-        if self.cause is None:
-            await self.committer.flush()
+        await self._write_everything()
         await self._end_doers()
         threads_run_on = self.worker.close(self.store.disown)
         await self.store.close(keep_ownership=threads_run_on)
         self.waiters.wake_all()
         return left
+
+    async def _write_everything(self) -> None:
+        """Until nothing is claimed any more that did not start, and every outcome is durable."""
+        while self.cause is None and (self.dispatcher.holds_claims or not self.committer.idle):
+            if not await self.committer.flush(FLUSH_PATIENCE_S):
+                message = f"{self.store.path} took nothing for {FLUSH_PATIENCE_S:g} s: outcomes were not written"
+                self.failed(JournalUnavailable(message, path=self.store.path))
+            await asyncio.sleep(0)  # what a verb held back is given back in the next turn
 
     async def abandon(self) -> None:
         """Undo a start that failed: end what runs already. The journal is the caller's to close."""

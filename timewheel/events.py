@@ -124,7 +124,9 @@ class Notices:
         for sink in tuple(self._sinks):
             try:
                 sink(notice)
-            except Exception:  # noqa: BLE001  whatever a stranger's code raises
+            except (KeyboardInterrupt, SystemExit):
+                raise
+            except BaseException:  # noqa: BLE001  whatever a stranger's code raises, a CancelledError of its own too
                 _log.exception("a subscriber of notices raised and was taken off: %r", sink)
                 self._drop(sink)
 

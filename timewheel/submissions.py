@@ -63,20 +63,28 @@ class Submissions:
 
     async def submit_many(self, drafts: Iterable[Draft[Any]]) -> list[Job[Any]]:
         """Make many jobs durable, over as many commits as it takes."""
-        results = await self.submit_each(_submits(drafts))
+        results: list[Job[Any] | BaseException] = []
+        try:
+            await self._submit_into(results, _submits(drafts))
+        except Exception as error:  # noqa: BLE001  whatever the caller's iterable raised: it learns what is durable
+            results.append(error)
         jobs = [job for job in results if isinstance(job, Job)]
         causes = [cause for cause in results if isinstance(cause, BaseException)]
         if not causes:
             return [job if job.created else await self.fetch(job.number) for job in jobs]
-        if len(causes) == len(results) == 1:
+        if not jobs:
             raise causes[0]
         message = f"{len(jobs)} of {len(results)} jobs are acknowledged (see .jobs); the first failure: {causes[0]}"
         raise PartlyScheduled(message, jobs=jobs, cause=causes[0]) from causes[0]
 
     async def submit_each(self, submits: Iterable[Submit]) -> list[Job[Any] | BaseException]:
         """Make many jobs durable; a job or an exception for each, in order."""
-        engine = self._running()
         results: list[Job[Any] | BaseException] = []
+        await self._submit_into(results, submits)
+        return results
+
+    async def _submit_into(self, results: list[Job[Any] | BaseException], submits: Iterable[Submit]) -> None:
+        engine = self._running()
         positions: dict[int, int] = {}
 
         def placed() -> Iterable[Submit]:
@@ -98,7 +106,6 @@ class Submissions:
                 results[position] = Job(self._as_desk(), (submit.request, 0))
 
         await engine.committer.submit_many(placed(), each)
-        return results
 
 
 def _submits(drafts: Iterable[Draft[Any]]) -> Iterable[Submit]:

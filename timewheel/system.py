@@ -116,8 +116,10 @@ class DaemonThreads:
 class LoopWatchdog:
     """A daemon thread that looks at an event loop which has not beaten for `patience_s` and notes what it is doing."""
 
-    def __init__(self, thread_id: int, *, patience_s: float = 0.25) -> None:
-        self._thread_id = thread_id
+    def __init__(self, loop: asyncio.AbstractEventLoop, *, patience_s: float = 0.25) -> None:
+        """`loop` is the loop of the calling thread."""
+        self._loop = loop
+        self._thread_id = threading.get_ident()
         self._patience_s = patience_s
         self._beaten = threading.Event()
         self._stopped = False
@@ -151,11 +153,13 @@ class LoopWatchdog:
         if frame is None:
             return None
         stack = traceback.extract_stack(frame)
-        return " < ".join(f"{entry.name} ({entry.filename}:{entry.lineno})" for entry in reversed(stack[-4:]))
+        places = " < ".join(f"{entry.name} ({entry.filename}:{entry.lineno})" for entry in reversed(stack[-4:]))
+        task = asyncio.current_task(self._loop)
+        return places if task is None else f"{task.get_name()}: {places}"
 
 
 def _watch_this_thread() -> Watchdog:
-    return LoopWatchdog(threading.get_ident())
+    return LoopWatchdog(asyncio.get_running_loop())
 
 
 @dataclass(slots=True, frozen=True)

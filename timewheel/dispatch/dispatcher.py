@@ -15,16 +15,17 @@ from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from timewheel.dispatch.appointment import Appointment
 from timewheel.dispatch.gate import Claimant, Gate
 from timewheel.dispatch.last_chance import LastChance
 from timewheel.dispatch.neighbours import Claims, Floor, Surroundings
-from timewheel.model import LAST_CHANCE_LOSSES, SECOND_US, ClockKind, Lane, Now
+from timewheel.model import LAST_CHANCE_LOSSES, SECOND_US, ClockKind, Now
 from timewheel.store.changes import Claim, Claimed, SaveLimits
 
 if TYPE_CHECKING:
     from timewheel.dispatch.limits import Limits
     from timewheel.dispatch.ready import Ready
-    from timewheel.ports import Clock, Timer
+    from timewheel.ports import Clock
 
 MOST_HINTS = 1_000  # of one claim
 AHEAD_US = 20_000
@@ -45,15 +46,14 @@ class Dispatcher:
         self.watching_since = now()
         self.draining = False
         self._now = now
-        self._clock = clock
         self._surroundings = surroundings
         self._loop = asyncio.get_running_loop()
         self._hinted: dict[int, int] = {}  # job id -> lane, of the claims under way
         self._last_chance = LastChance()
         self._turn = 0
+        self.add_lane, self.ready_size, self.clear = ready.add_lane, ready.size, ready.clear  # for the loader
         self._pumping = False
-        self._timer: Timer | None = None
-        self._timer_at = 0
+        self._appointment = Appointment(clock, self._pump)
 
     def wire(self, claims: Claims, floor: Floor) -> None:
         """Connect the doers it works with."""
@@ -117,21 +117,14 @@ class Dispatcher:
 
     # ---- the ready queues and the claims under way, for the loader ---------------------------------------------------
 
-    def add_lane(self, lane: Lane) -> None:
-        """Make a lane known."""
-        self.ready.add_lane(lane)
-
-    def ready_size(self, lane: int) -> int:
-        """Entries of a lane that wait for a claim."""
-        return self.ready.size(lane)
-
     def known_ids(self, lane: int) -> Collection[int]:
         """Ids that are in ready, held, in a claim under way, or at the gate."""
         return {*self.ready.ids(lane), *self._hinted, *self.gate.waiting, *self._last_chance.held_ids()}
 
-    def clear(self, lane: int) -> None:
-        """Forget the entries of a lane that wait for a claim."""
-        self.ready.clear(lane)
+    @property
+    def holds_claims(self) -> bool:
+        """Whether jobs are being claimed, or wait at the gate."""
+        return bool(self._hinted or self.gate.waiting)
 
     # ---- claiming ----------------------------------------------------------------------------------------------------
 
@@ -246,16 +239,4 @@ class Dispatcher:
                 waits.append(self.limits.next_room(queue, now.steady_us) - AHEAD_US - now.steady_us)
         coming = [wait for wait in waits if wait > 0]
         if coming:
-            self._set_timer(now.steady_us + min(coming), now.steady_us)
-
-    def _set_timer(self, at_us: int, now_us: int) -> None:
-        if self._timer is not None:
-            if now_us < self._timer_at <= at_us:
-                return
-            self._timer.cancel()
-        self._timer_at = at_us
-        self._timer = self._clock.call_later((at_us - now_us) / SECOND_US, self._timed)
-
-    def _timed(self) -> None:
-        self._timer = None
-        self._pump()
+            self._appointment.make(now.steady_us + min(coming), now.steady_us)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from timewheel.store.backlog import Receiver
-    from timewheel.store.changes import Change, Outcome
+    from timewheel.store.changes import Change, Outcome, Submit
+
+T = TypeVar("T")
 
 
 class Aftermath(Protocol):
@@ -16,6 +19,9 @@ class Aftermath(Protocol):
 
     def committed(self, changes: list[Change], outcomes: list[Outcome]) -> None:
         """The batch is durable."""
+
+    def journal_has_room(self) -> None:
+        """There was no space in the journal, and there is again: dispatching may go on."""
 
     async def journal_unknown(self) -> None:
         """The journal was opened again after an unknown outcome: whatever was derived from it must be re-read."""
@@ -38,13 +44,42 @@ def reply_to(future: asyncio.Future[Any]) -> Receiver:
     return receive
 
 
+class Tally:
+    """Counts the outcomes of one caller's many submissions: `each(change, outcome or exception)` hears every one."""
+
+    def __init__(self, each: Callable[[Submit, Any], None]) -> None:
+        self._each = each
+        self._outstanding = 0
+        self._complete: asyncio.Future[None] | None = None
+
+    def expect(self, change: Submit) -> Receiver:
+        """The receiver of one more."""
+        self._outstanding += 1
+        return partial(self._receive, change)
+
+    async def complete(self) -> None:
+        """Wait until all that were expected have come."""
+        if self._outstanding:
+            self._complete = asyncio.get_running_loop().create_future()
+            await self._complete
+
+    def _receive(self, change: Submit, outcome: Any) -> None:
+        self._outstanding -= 1
+        self._each(change, outcome)
+        if self._complete is not None and not self._outstanding and not self._complete.done():
+            self._complete.set_result(None)
+
+
 def ignore(_: Any) -> None:
     """A receiver for what nobody wants to hear."""
 
 
-async def to_the_end(commit: Coroutine[Any, Any, list[Outcome]]) -> list[Outcome]:
-    """Await a commit even while we are cancelled: its outcome decides what is true. Being cancelled comes after."""
-    task = asyncio.ensure_future(commit)
+async def to_the_end(work: Coroutine[Any, Any, T]) -> T:
+    """Await what decides what is true even while we are cancelled; being cancelled comes after.
+
+    Raises CancelledError only when somebody cancelled the work itself.
+    """
+    task = asyncio.ensure_future(work)
     cancelled: asyncio.CancelledError | None = None
     while not task.done():
         try:

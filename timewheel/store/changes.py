@@ -270,6 +270,7 @@ class Done(NamedTuple):
 
 DONE = Done()
 
+Rest: TypeAlias = Unhold | PutQueue | AddEntry | PruneKeys
 Change: TypeAlias = (
     Settle | Cancel | Reschedule | Submit | Claim | Unhold | SaveLimits | PutQueue | AddEntry | PruneKeys
 )

@@ -18,25 +18,23 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from timewheel.alarm import Alarm
-from timewheel.errors import JournalBusy, JournalError, JournalFull, JournalUnknown, Overloaded
+from timewheel.errors import JournalBusy, JournalFull, JournalUnknown, Overloaded
 from timewheel.events import Committed, Notices, StorageTrouble
-from timewheel.store.aftermath import Aftermath, ignore, reply_to, to_the_end
+from timewheel.store.aftermath import Aftermath, Tally, ignore, reply_to, to_the_end
 from timewheel.store.backlog import Backlog, Entry, Receiver
 from timewheel.store.changes import (
     AddEntry,
     Cancel,
     Change,
     Claim,
-    PruneKeys,
-    PutQueue,
     Reschedule,
+    Rest,
     SaveLimits,
     Settle,
     Submit,
-    Unhold,
 )
 from timewheel.store.patience import Patience
 from timewheel.store.room import Room
@@ -48,8 +46,7 @@ if TYPE_CHECKING:
 QUEUE_LIMIT = 20_000
 PORTION = 250  # submissions of one caller that are queued in one turn of the loop
 RETRY_S = 1.0
-
-Rest: TypeAlias = Unhold | PutQueue | AddEntry | PruneKeys
+FLUSH_LOOK_S = 0.5
 
 
 class Committer:
@@ -68,6 +65,7 @@ class Committer:
         self._room = Room(self._vacancies)
         self._idle = asyncio.Event()
         self._idle.set()
+        self._written = Alarm(clock)
         self._full: JournalFull | None = None
         self._failed: BaseException | None = None
         self._patience = Patience()
@@ -92,29 +90,20 @@ class Committer:
 
     async def submit_many(self, changes: Iterable[Submit], each: Callable[[Submit, Any], None]) -> None:
         """Write submissions over as many batches as needed; `each(change, outcome or exception)` as they come back."""
-        outstanding = 0
-        finished: asyncio.Future[None] | None = None
-
-        def receiver(change: Submit) -> Receiver:
-            def receive(outcome: Any) -> None:
-                nonlocal outstanding
-                outstanding -= 1
-                each(change, outcome)
-                if finished is not None and not outstanding and not finished.done():
-                    finished.set_result(None)
-
-            return receive
-
-        for number, change in enumerate(changes):
-            if self._vacancies() <= 0:
-                await self._room.wait()
-            elif number % PORTION == PORTION - 1:
-                await asyncio.sleep(0)  # others want the loop too
-            outstanding += 1
-            self.submit_soon(change, receiver(change))
-        if outstanding:
-            finished = asyncio.get_running_loop().create_future()
-            await finished
+        tally = Tally(each)
+        try:
+            for number, change in enumerate(changes):
+                if self._vacancies() <= 0:
+                    await self._room.wait()
+                elif number % PORTION == PORTION - 1:
+                    await asyncio.sleep(0)  # others want the loop too
+                receive = tally.expect(change)
+                try:
+                    self.submit_soon(change, receive)
+                except Exception as refused:  # noqa: BLE001  full, or ended: each is told, for some are acknowledged
+                    receive(refused)
+        finally:
+            await tally.complete()  # also when the iterable raised: what came before it is told
 
     def submit_soon(self, change: Submit, receive: Receiver) -> None:
         """Queue a submission without waiting for room."""
@@ -157,9 +146,23 @@ class Committer:
             self._backlog.limits = (change, ignore)
             self._wake()
 
-    async def flush(self) -> None:
-        """Wait until everything queued so far and meanwhile is written, or the committer has ended."""
-        await self._idle.wait()
+    @property
+    def idle(self) -> bool:
+        """Whether everything is written, or the committer has ended."""
+        return self._idle.is_set()
+
+    async def flush(self, patience_s: float | None = None) -> bool:
+        """Wait until everything queued so far and meanwhile is written, or the committer has ended.
+
+        With `patience_s`: no longer than that while the journal is full or locked; False when that was too short.
+        """
+        waited = 0.0
+        while not self._idle.is_set():
+            waited = waited + FLUSH_LOOK_S if self._patience.troubled else 0.0
+            if patience_s is not None and waited > patience_s:
+                return False
+            await self._written.wait(FLUSH_LOOK_S)
+        return True
 
     # ---- the loop ----------------------------------------------------------------------------------------------------
 
@@ -172,6 +175,7 @@ class Committer:
                 await self._write(batch)
             else:
                 self._idle.set()
+                self._written.ring()
                 await self._alarm.wait()
 
     async def _write(self, batch: list[Entry]) -> None:
@@ -179,16 +183,22 @@ class Committer:
         began = self._clock.boot_us()
         try:
             outcomes = await to_the_end(self._store.commit(changes, self._stamp()))
+        except asyncio.CancelledError:
+            message = "somebody cancelled a commit: it may or may not have happened; retry with the same key"
+            await self._after_error(batch, JournalUnknown(message, path=self._store.path))
+            return
         except Exception as error:  # noqa: BLE001  whatever an adapter raises decides what becomes of the batch
             await self._after_error(batch, error)
             return
-        self._full = None
+        had_room, self._full = self._full is None, None
         self._patience.committed()
         if self._notices.wanted and batch:
             self._notices.emit(Committed(len(batch), self._clock.boot_us() - began))
         self._aftermath.committed(changes, outcomes)
         for (_, receive), outcome in zip(batch, outcomes, strict=True):
             receive(outcome)
+        if not had_room:
+            self._aftermath.journal_has_room()
 
     # ---- when a commit fails -----------------------------------------------------------------------------------------
 
@@ -197,6 +207,7 @@ class Committer:
             self._notices.emit(StorageTrouble(f"{type(error).__name__}: {error}"))
         if isinstance(error, JournalFull):
             self._full = error
+            self._patience.with_full()
             tell = self._backlog.put_back(batch, (Submit, Cancel, Reschedule))
             for _, receive in [*tell, *self._backlog.drop_submits()]:
                 receive(error)
@@ -211,9 +222,9 @@ class Committer:
 
     async def _reopen(self, batch: list[Entry], error: JournalUnknown) -> None:
         try:
-            await self._store.reopen()
-            await self._aftermath.journal_unknown()
-        except JournalError as worse:
+            await to_the_end(self._store.reopen())
+            await to_the_end(self._aftermath.journal_unknown())
+        except (Exception, asyncio.CancelledError) as worse:  # noqa: BLE001  nobody else knows of this batch
             self._fail(worse, batch)
             return
         for _, receive in self._backlog.put_back(batch, (Submit, Cancel, Reschedule, Claim, AddEntry)):
@@ -228,6 +239,7 @@ class Committer:
             receive(cause)
         self._room.admit()
         self._idle.set()
+        self._written.ring()
 
     # ---- small parts -------------------------------------------------------------------------------------------------
 

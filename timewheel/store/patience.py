@@ -18,12 +18,20 @@ class Patience:
         self._unknowns: deque[int] = deque()
         self._busy_since: int | None = None
 
+        self.troubled = False  # the last commit wrote nothing
+
     def committed(self) -> None:
         """A commit succeeded."""
         self._busy_since = None
+        self.troubled = False
+
+    def with_full(self) -> None:
+        """There is no space: that may last, and is not given up."""
+        self.troubled = True
 
     def with_busy(self, now_us: int) -> bool:
         """Another program holds the write lock: whether to go on trying (for `BUSY_PATIENCE_US`)."""
+        self.troubled = True
         if self._busy_since is None:
             self._busy_since = now_us
         return now_us - self._busy_since < BUSY_PATIENCE_US

@@ -31,7 +31,7 @@ class Writer(Protocol):
     async def housekeep(self, change: Unhold | AddEntry) -> Any:
         """Write one of the rest and return its outcome."""
 
-    async def flush(self) -> None:
+    async def flush(self) -> bool:
         """Wait until everything queued is written."""
 
 

@@ -1,0 +1,60 @@
+"""The ledger: where the worker's endings go, as changes for the committer and free slots for the dispatcher."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from timewheel.events import LateResult, Notices
+from timewheel.model import WaitingReason, job_text
+from timewheel.store.aftermath import ignore
+from timewheel.store.changes import AddEntry, Settle, Unhold
+
+if TYPE_CHECKING:
+    from timewheel.aftermath import Consequences
+    from timewheel.dispatch.dispatcher import Dispatcher
+    from timewheel.dispatch.gate import Claimant
+    from timewheel.store.committer import Committer
+
+
+class Ledger:
+    """See the module. Once `closed`, nothing can be recorded any more."""
+
+    def __init__(
+        self,
+        epoch: int,
+        committer: Committer,
+        dispatcher: Dispatcher,
+        consequences: Consequences,
+        notices: Notices,
+        interrupted: Callable[[], None],
+    ) -> None:
+        self.epoch = epoch
+        self.closed = False
+        self.interrupted = interrupted
+        self.slot_free = dispatcher.ended
+        self._committer = committer
+        self._dispatcher = dispatcher
+        self._consequences = consequences
+        self._notices = notices
+
+    def settle(self, change: Settle, queue: str) -> None:
+        """Have a settlement written."""
+        if self.closed:
+            return
+        if self._notices.wanted:
+            self._consequences.queues[change.job_id] = queue
+        self._committer.settle(change, ignore)
+
+    def came_early(self, claimant: Claimant) -> None:
+        """The wall clock was set back while a job waited for a thread."""
+        self._dispatcher.came_early(claimant)
+
+    def overran(self, job_id: int, attempt: int, waiting: bool) -> None:
+        """A handler that had timed out ended at last; `waiting`: its job waits for that."""
+        self._notices.emit(LateResult(job_id, attempt))
+        data = json.dumps({"job": job_text(job_id), "attempt": attempt})
+        self._committer.note(AddEntry("late_result", data))
+        if waiting:
+            self._committer.note(Unhold(WaitingReason.OVERRUN, 1, None, (job_id,)))
