@@ -25,17 +25,7 @@ from timewheel.errors import JournalBusy, JournalFull, JournalUnknown, Overloade
 from timewheel.events import Committed, Notices, StorageTrouble
 from timewheel.store.aftermath import Aftermath, Tally, ignore, reply_to, to_the_end
 from timewheel.store.backlog import Backlog, Entry, Receiver
-from timewheel.store.changes import (
-    AddEntry,
-    Cancel,
-    Change,
-    Claim,
-    Reschedule,
-    Rest,
-    SaveLimits,
-    Settle,
-    Submit,
-)
+from timewheel.store.changes import AddEntry, Cancel, Change, Claim, Reschedule, Rest, SaveLimits, Settle, Submit
 from timewheel.store.patience import Patience
 from timewheel.store.room import Room
 
@@ -113,9 +103,8 @@ class Committer:
 
     def check_room(self, jobs: int) -> None:
         """Raise Overloaded when `jobs` more submissions would not fit: for callers that must not wait."""
-        waiting = len(self._backlog.submits)
         if jobs > self._vacancies():
-            message = f"{waiting} submissions wait for the journal (the limit is {QUEUE_LIMIT}); try again shortly"
+            message = f"{QUEUE_LIMIT} submissions may wait for the journal, and {jobs} more would not fit: try again"
             raise Overloaded(message, retry_after_s=RETRY_S)
 
     def verb(self, change: Cancel | Reschedule, receive: Receiver) -> None:
