@@ -141,6 +141,7 @@ class Loader:
                 self._queued.clear(book.lane.number)
                 book.frontier = ZERO_KEY
                 book.generation += 1
+        self._unknown_lane = True  # a batch of unknown outcome may have made one
         self._alarm.ring()
 
     # ---- the loop ----------------------------------------------------------------------------------------------------

@@ -69,6 +69,11 @@ class Run:
         self.timer: Timer | None = None
         self.withdrawn = False
 
+    @property
+    def unborn(self) -> bool:
+        """Whether its task has ended before its first step."""
+        return self.handle is not None and self.handle.done() and self.started is None
+
 
 Ended = Callable[[Run, BaseException | None, Any], None]
 

@@ -151,6 +151,12 @@ class Worker:
         if isinstance(error, KeyboardInterrupt):
             self._ledger.interrupted()
 
+    def release_unborn(self) -> None:
+        """Give back the runs whose task somebody cancelled before its first step: such a task never says so itself."""
+        now = self._now()
+        for run in [run for run in self._runs.values() if run.unborn]:
+            self._finish(run, self._judge(run, Ending(EndingKind.NOT_ENTERED), now), now)
+
     def _judge(self, run: Run, ending: Ending, now: Now, *, overrun: bool = False) -> Decision:
         return decide(ending, counters_of(run), run.job.retry, now.steady_us, self._chance(), overrun=overrun)
 
@@ -183,9 +189,8 @@ class Worker:
         if run.settled:
             return
         _log.warning("%s of job %s timed out and does not stop", run.task.name, run.context.job_id)
-        ending = Ending(EndingKind.TIMED_OUT)
         now = self._now()
-        self._settle(run, self._judge(run, ending, now, overrun=True), now)
+        self._settle(run, self._judge(run, Ending(EndingKind.TIMED_OUT), now, overrun=True), now)
 
     def _forget(self, run: Run) -> None:
         del self._runs[run.job.job_id]
