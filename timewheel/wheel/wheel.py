@@ -84,7 +84,7 @@ class Wheel:
         """How many entries the last `advance` moved, sorted, merged or fired."""
 
     def insert(self, due_us: int, job_id: int, lane: int) -> None:
-        """Add an entry, due at any instant before 2**63 us; a past one fires at the next `advance`. O(1)."""
+        """Add an entry due at any instant below 2**63 us. O(1); a past one is O(log n), and fires next."""
         now = self._tick
         tick = due_us // self._tick_us
         if tick <= now:
