@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import io
 import json
 import logging
 import subprocess
 import sys
+from argparse import Namespace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from timewheel import errors
-from timewheel.cli import exits, main, output
-from timewheel.cli.client import detail_of
+from timewheel.cli import exits, imports, main, output
+from timewheel.cli.client import Answer, detail_of
 from timewheel.cli.lines import MAX_LINE, Source, open_source
 from timewheel.cli.logs import LineFormatter, one_line
 
@@ -283,3 +286,31 @@ def test_import_without_a_server_says_what_is_left(capsys: pytest.CaptureFixture
     assert code == exits.UNAVAILABLE
     assert "3 lines are left; run the same command again" in err
     assert out == "0 created, 0 already there, 0 refused\n"
+
+
+class Accepting:
+    """Stands for the client of a server that makes a job of every line, after a while."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+
+    async def __aenter__(self) -> Accepting:
+        return self
+
+    async def __aexit__(self, *_: object) -> None: ...
+
+    async def post_patiently(self, path: str, body: Any, *_: Any) -> Answer:
+        await asyncio.sleep(0)
+        return Answer(200, {"results": [{"status": 201, "created": True}] * len(body["jobs"])})
+
+
+async def test_progress_counts_each_line_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Several batches are under way at once, and each tells how far all of them are."""
+    monkeypatch.setattr(imports, "Client", Accepting)
+    lines = imports.BATCH_JOBS * imports.AT_ONCE * 2 + 7
+    shown: list[int] = []
+    with Source(io.BytesIO(b"{}\n" * lines)) as source:
+        assert source.check() == []
+        await imports._send_all(Namespace(url="", patience=1.0), source, imports.Tally(), shown.append)
+    assert shown == sorted(shown)
+    assert (len(shown), shown[-1]) == (2 * imports.AT_ONCE + 1, lines)

@@ -9,10 +9,9 @@ from __future__ import annotations
 import asyncio
 import sys
 from argparse import Namespace
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
 
 from timewheel.cli import output
 from timewheel.cli.client import BACKOFF_S, Answer, Client, detail_of, may_pass
@@ -59,8 +58,8 @@ async def import_jobs(options: Namespace) -> int:
 
 async def _import(options: Namespace, source: Source, tally: Tally) -> int:
     try:
-        with _progress(source.jobs, hidden=options.json) as advance:
-            await _send_all(options, source, tally, advance)
+        with _progress(source.jobs, hidden=options.json) as show:
+            await _send_all(options, source, tally, show)
     except (Exit, asyncio.CancelledError) as stop:
         left = f"{source.jobs - tally.done} lines are left"
         again = "run the same command again to go on: no job is made twice"
@@ -72,16 +71,15 @@ async def _import(options: Namespace, source: Source, tally: Tally) -> int:
     return DATA if tally.refused else OK
 
 
-async def _send_all(options: Namespace, source: Source, tally: Tally, advance: Any) -> None:
+async def _send_all(options: Namespace, source: Source, tally: Tally, show: Callable[[int], None]) -> None:
     """Send every batch, a few at a time. The first that fails for good ends it."""
     batches = source.batches(BATCH_JOBS, BATCH_BYTES)
     async with Client(options.url) as client:
 
         async def send_some() -> None:
             for batch in batches:  # shared: each worker takes the next one
-                before = tally.done
                 await _send(client, batch, options.patience, tally)
-                advance(tally.done - before)
+                show(tally.done)
 
         workers = [asyncio.create_task(send_some()) for _ in range(AT_ONCE)]
         try:
@@ -151,10 +149,10 @@ def _report(options: Namespace, source: Source, tally: Tally, trouble: str | Non
 
 
 @contextmanager
-def _progress(total: int, *, hidden: bool) -> Iterator[Any]:
-    """A progress bar on stderr, when somebody looks; gives the function that moves it on."""
+def _progress(total: int, *, hidden: bool) -> Iterator[Callable[[int], None]]:
+    """A progress bar on stderr, when somebody looks; gives the function that tells it how many lines are settled."""
     if hidden or not sys.stderr.isatty():
-        yield lambda _lines: None
+        yield lambda _done: None
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -162,4 +160,4 @@ def _progress(total: int, *, hidden: bool) -> Iterator[Any]:
     columns = (TextColumn("importing"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True)) as bar:
         task = bar.add_task("importing", total=total)
-        yield lambda lines: bar.advance(task, lines)
+        yield lambda done: bar.update(task, completed=done)
