@@ -119,7 +119,7 @@ class Engine:
         limits = Limits(settings.concurrency, settings.rate, settings.queues, saved, now().steady_us)
         self.dispatcher = Dispatcher(Ready(), limits, now, clock, self)
         self.ticker = Ticker(clock, now, self.dispatcher.fire, lambda: self._clocks.look(), AHEAD_US)
-        self.loader = Loader(store, self.ticker, self.dispatcher, now, clock, self.notices)
+        self.loader = Loader(store, self.ticker, self.dispatcher.queued, now, clock, self.notices)
         self.consequences = Consequences(self.loader, self.waiters, self.notices)
         self.committer = Committer(store, self.stamp, self, clock, self.notices)
         self._clocks = ClockWatch(self.timeline, clock, self.dispatcher, self.loader, self.committer.note, self.notices)
@@ -176,6 +176,7 @@ class Engine:
 
     def committed(self, changes: list[Change], outcomes: list[Outcome]) -> None:
         """A batch is durable."""
+        self.ticker.turn()
         self.consequences.draw(changes, outcomes)
 
     def journal_has_room(self) -> None:

@@ -193,17 +193,20 @@ class Life:
 
     # ---- guards ------------------------------------------------------------------------------------------------------
 
+    def _is_here(self) -> bool:
+        """Whether the caller runs in the process and on the loop that this was started in."""
+        try:
+            return asyncio.get_running_loop() is self._loop and forks.generation() == self._generation
+        except RuntimeError:
+            return False
+
     def _check_place(self) -> None:
         if forks.generation() != self._generation:
             raise ForkedScheduler(
                 f"this scheduler was started in process {self._pid} and is used in its forked child {os.getpid()}: "
                 f"make and start one in the child"
             )
-        try:
-            here = asyncio.get_running_loop()
-        except RuntimeError:
-            here = None
-        if here is not self._loop:
+        if not self._is_here():
             raise WrongThread(
                 "this scheduler runs on another event loop: from a thread or another loop use scheduler.blocking, "
                 "for instance scheduler.blocking.after(5, fn)"
@@ -211,6 +214,8 @@ class Life:
 
     def _guard(self, write: bool) -> None:
         state = self._state
+        if state is SchedulerState.RUNNING and self._is_here():
+            return
         if state is SchedulerState.NEW or state is SchedulerState.STOPPED:
             raise NotStarted(f"the scheduler is {state}: use it inside `async with scheduler:` or after `start()`")
         self._check_place()

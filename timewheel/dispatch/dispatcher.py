@@ -11,7 +11,8 @@ Everything here runs in callbacks of one event loop; an error in one of them is 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ from timewheel.dispatch.appointment import Appointment
 from timewheel.dispatch.gate import Claimant, Gate
 from timewheel.dispatch.last_chance import LastChance
 from timewheel.dispatch.neighbours import Claims, Floor, Surroundings
+from timewheel.dispatch.queued import Queued
 from timewheel.model import LAST_CHANCE_LOSSES, SECOND_US, ClockKind, Now
 from timewheel.store.changes import Claim, Claimed, SaveLimits
 
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from timewheel.ports import Clock
 
 MOST_HINTS = 1_000  # of one claim
+PORTION = 250  # jobs that pass the gate in one turn of the loop
 AHEAD_US = 20_000
 SLACK_US = SECOND_US // 4  # a wall clock set back by less is no step: what had fired by then is claimed all the same
 REACH_US = AHEAD_US + SLACK_US  # how far before its due time a job may be claimed, and wait at the gate
@@ -50,8 +53,8 @@ class Dispatcher:
         self._loop = asyncio.get_running_loop()
         self._hinted: dict[int, int] = {}  # job id -> lane, of the claims under way
         self._last_chance = LastChance()
+        self.queued = Queued(ready, self._hinted, self.gate, self._last_chance)
         self._turn = 0
-        self.add_lane, self.ready_size, self.clear = ready.add_lane, ready.size, ready.clear  # for the loader
         self._pumping = False
         self._appointment = Appointment(clock, self._pump)
 
@@ -114,12 +117,6 @@ class Dispatcher:
                 self._release(claimant, reason)
             else:
                 self.gate.admit(claimant, self._now())
-
-    # ---- the ready queues and the claims under way, for the loader ---------------------------------------------------
-
-    def known_ids(self, lane: int) -> Collection[int]:
-        """Ids that are in ready, held, in a claim under way, or at the gate."""
-        return {*self.ready.ids(lane), *self._hinted, *self.gate.waiting, *self._last_chance.held_ids()}
 
     @property
     def holds_claims(self) -> bool:
@@ -207,21 +204,33 @@ class Dispatcher:
             self.gate.admit(claimant, now)
 
     def _open_gate(self, now: Now) -> None:
+        with closing(self.gate.candidates(now)) as candidates:
+            gone = 0
+            for claimant in candidates:
+                gone += self._consider(claimant, now)
+                if gone >= PORTION:  # the loop has others to serve
+                    self.kick()
+                    return
+
+    def _consider(self, claimant: Claimant, now: Now) -> bool:
+        """Let one job in, give it back, or let it wait on; whether it has left the gate."""
         gate, limits = self.gate, self.limits
-        for claimant in gate.candidates(now):
-            if self.draining:
-                self._release(claimant, "drain")
-            elif limits.of(claimant.queue).paused:
-                self._release(claimant, "paused")
-            elif claimant.early_by(now) > 0:
-                self._admit(claimant, now)  # the wall clock was set back while it waited
-            elif limits.enter(claimant.queue, now.steady_us):
-                gate.left(claimant)
-                self._floor.start(claimant, now)
-            elif claimant.out_of_patience(now):
-                self._release(claimant, "not_entered")
-            else:
-                gate.stays(claimant)
+        if self.draining:
+            self._release(claimant, "drain")
+        elif limits.of(claimant.queue).paused:
+            self._release(claimant, "paused")
+        elif claimant.early_by(now) > 0:
+            self._admit(claimant, now)  # the wall clock was set back while it waited
+            return False
+        elif limits.enter(claimant.queue, now.steady_us):
+            gate.left(claimant)
+            self._floor.start(claimant, now)
+        elif claimant.out_of_patience(now):
+            self._release(claimant, "not_entered")
+        else:
+            gate.stays(claimant)
+            return False
+        return True
 
     def _release(self, claimant: Claimant, reason: str) -> None:
         self.gate.left(claimant)

@@ -13,7 +13,7 @@ A job that waited open for `PATIENCE_US` is given back (RELEASED), so that no cl
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
@@ -28,24 +28,25 @@ PATIENCE_US = SECOND_US
 class Claimant:
     """A claimed job at the gate. `claimed` is when its claim's commit returned."""
 
-    __slots__ = ("claimed", "job", "queue")
+    __slots__ = ("claimed", "job", "lag_us", "queue")
 
     def __init__(self, job: ClaimedJob, queue: str, claimed: Now) -> None:
         self.job = job
         self.queue = queue
         self.claimed = claimed
+        self.lag_us = claimed[job.clock] - job.due_at  # negative: claimed ahead of its due time
 
     def dispatch_lag_us(self) -> int:
         """dispatched_at - scheduled_at, where dispatched_at = max(claim, due_at)."""
-        return max(0, self.claimed.on(self.job.clock) - self.job.due_at)
+        return self.lag_us if self.lag_us > 0 else 0
 
     def dispatched_wall_us(self) -> int:
         """dispatched_at on the wall clock."""
-        return self.claimed.wall_us + max(0, self.job.due_at - self.claimed.on(self.job.clock))
+        return self.claimed.wall_us if self.lag_us >= 0 else self.claimed.wall_us - self.lag_us
 
     def early_by(self, now: Now) -> int:
         """How much too early it is at this moment; not above 0 when its time has come."""
-        return self.job.due_at - now.on(self.job.clock)
+        return self.job.due_at - now[self.job.clock]
 
     def out_of_patience(self, now: Now) -> bool:
         """Whether it has waited with its time come for too long."""
@@ -59,6 +60,7 @@ class Gate:
     def __init__(self) -> None:
         self._early: dict[ClockKind, list[tuple[int, int, Claimant]]] = {kind: [] for kind in ClockKind}
         self._open: deque[Claimant] = deque()
+        self._staying: list[Claimant] = []
         self._parked: dict[int, Claimant] = {}
         self._withdrawn: dict[int, int] = {}  # job id -> verbs under way
         self.waiting: set[int] = set()  # ids of all jobs at the gate
@@ -72,26 +74,30 @@ class Gate:
         else:
             self._open.append(claimant)
 
-    def candidates(self, now: Now) -> Iterator[Claimant]:
+    def candidates(self, now: Now) -> Generator[Claimant, None, None]:
         """The jobs whose time has come, in order; each must be answered by `entered` / `left`, or `stays`."""
         for kind, early in self._early.items():
             moment = now.on(kind)
             while early and early[0][0] <= moment:
                 self._open.append(heappop(early)[2])
-        for _ in range(len(self._open)):
-            claimant = self._open.popleft()
-            if claimant.job.job_id in self._withdrawn:
-                self._parked[claimant.job.job_id] = claimant
-            else:
-                yield claimant
+        try:
+            for _ in range(len(self._open)):
+                claimant = self._open.popleft()
+                if claimant.job.job_id in self._withdrawn:
+                    self._parked[claimant.job.job_id] = claimant
+                else:
+                    yield claimant
+        finally:  # also when the caller stops early: those that stay keep their places
+            self._open.extendleft(reversed(self._staying))
+            self._staying.clear()
 
     def left(self, claimant: Claimant) -> None:
         """A candidate entered its handler, or was given back."""
         self.waiting.discard(claimant.job.job_id)
 
     def stays(self, claimant: Claimant) -> None:
-        """A candidate may not enter yet."""
-        self._open.append(claimant)
+        """A candidate may not enter yet: it keeps its place."""
+        self._staying.append(claimant)
 
     def next_due(self) -> Iterator[tuple[ClockKind, int]]:
         """When the next early job of each clock is due."""

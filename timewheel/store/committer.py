@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from timewheel.store.port import Stamp, Store
 
 QUEUE_LIMIT = 20_000
-PORTION = 250  # submissions of one caller that are queued in one turn of the loop
+PORTION = 250  # submissions that are queued, or outcomes that are told, in one turn of the loop
 RETRY_S = 1.0
 FLUSH_LOOK_S = 0.5
 
@@ -183,9 +183,13 @@ class Committer:
         self._patience.committed()
         if self._notices.wanted and batch:
             self._notices.emit(Committed(len(batch), self._clock.boot_us() - began))
-        self._aftermath.committed(changes, outcomes)
-        for (_, receive), outcome in zip(batch, outcomes, strict=True):
-            receive(outcome)
+        for begin in range(0, max(1, len(batch)), PORTION):
+            if begin:
+                await asyncio.sleep(0)  # others want the loop too
+            end = begin + PORTION
+            self._aftermath.committed(changes[begin:end], outcomes[begin:end])
+            for (_, receive), outcome in zip(batch[begin:end], outcomes[begin:end], strict=True):
+                receive(outcome)
         if not had_room:
             self._aftermath.journal_has_room()
 

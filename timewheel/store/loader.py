@@ -79,11 +79,12 @@ class Queued(Protocol):
 class _Book:
     """What the loader knows of a lane."""
 
-    __slots__ = ("frontier", "generation", "lane")
+    __slots__ = ("frontier", "generation", "lane", "room")
 
     def __init__(self, lane: Lane) -> None:
         self.lane = lane
         self.frontier = ZERO_KEY
+        self.room = 0  # how many more may be placed before the entries in memory are counted again
         self.generation = 0  # grows when the lane is reset: a page read before that is thrown away
 
 
@@ -114,10 +115,12 @@ class Loader:
             self._unknown_lane = True
             self._alarm.ring()
             return
-        key = (due_us, job_id)
-        if key > book.frontier:
+        if (due_us, job_id) > book.frontier:
             return
-        if self._held(book) < LANE_LIMIT:
+        if book.room <= 0:
+            book.room = LANE_LIMIT - self._held(book)
+        if book.room > 0:
+            book.room -= 1
             self._wheels.insert(book.lane.clock, due_us, job_id, lane)
         else:
             book.frontier = DueKey(due_us, job_id - 1)

@@ -129,10 +129,13 @@ class Ticker:
         """Turn the wheels for ever; ends by cancellation."""
         while True:
             self._on_wake()
-            await self._alarm.wait(self._turn() / SECOND_US)
+            await self._alarm.wait(self.turn() / SECOND_US)
 
-    def _turn(self) -> int:
-        """Fire one portion of each wheel; microseconds until the next turn."""
+    def turn(self) -> int:
+        """Fire one portion of each wheel; microseconds until the next turn.
+
+        Others may turn it too: before they insert many jobs that are due by now, which then skip the wheel.
+        """
         now = self._now()
         sleep = LONGEST_SLEEP_US
         for kind, side in self._sides.items():
