@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, Unpack, ove
 
 from timewheel.blocking_handles import BlockingJob, BlockingQuery, BlockingQueue, Call
 from timewheel.errors import NotStarted, WrongThread
-from timewheel.handles import Draft, Query
+from timewheel.handles import Draft
 from timewheel.job import Job
-from timewheel.lists import StateLike
+from timewheel.lists import JobQuery, StateLike
 from timewheel.options import OneShotOptions
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class Home(Protocol):
     async def get_job(self, job_id: str) -> Job[Any]:
         """See Scheduler.get_job."""
 
-    def jobs(self, **which: Any) -> Query[Job[Any]]:
+    def jobs(self, **which: Any) -> JobQuery:
         """See Scheduler.jobs."""
 
     def queue(self, name: str) -> Any:

@@ -8,6 +8,7 @@ from typing import Any, Generic, TypeVar
 
 from timewheel.handles import Attempt, Page, Query
 from timewheel.job import Job, Snapshot, result_of
+from timewheel.lists import BulkCancel, JobQuery
 from timewheel.model import CancelAnswer, RescheduleAnswer
 
 R_co = TypeVar("R_co", covariant=True)
@@ -56,7 +57,7 @@ class BlockingJob(Snapshot[R_co], Generic[R_co]):
 class BlockingQuery:
     """A list of jobs that has not been read yet: `page()` reads one Page, iterating reads everything."""
 
-    def __init__(self, query: Query[Job[Any]], call: Call) -> None:
+    def __init__(self, query: JobQuery, call: Call) -> None:
         self._query = query
         self._call = call
 
@@ -66,7 +67,7 @@ class BlockingQuery:
         return Page(tuple(BlockingJob(job, self._call) for job in page), page.next_page_token)
 
     def __iter__(self) -> Iterator[BlockingJob[Any]]:
-        query = self._query
+        query: Query[Job[Any]] = self._query
         while True:
             page: Page[Job[Any]] = self._call(_await(query))
             for job in page:
@@ -74,6 +75,11 @@ class BlockingQuery:
             if page.next_page_token is None:
                 return
             query = query.at(page.next_page_token)
+
+    def cancel(self, *, reason: str = "", dry_run: bool = False) -> BulkCancel:
+        """Cancel every job of the list (see JobQuery.cancel)."""
+        done: BulkCancel = self._call(self._query.cancel(reason=reason, dry_run=dry_run))
+        return done
 
     def count(self) -> int:
         """How many there are."""

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from timewheel.alarm import Alarm
 from timewheel.errors import InvalidOption, JobNotFound, WaitTimeout
-from timewheel.handles import Attempt, Query, Statistics, attempt_of
+from timewheel.handles import Attempt, Statistics, attempt_of
 from timewheel.job import Job
-from timewheel.lists import job_query
+from timewheel.lists import JobQuery, job_query
 from timewheel.model import (
     SECOND_US,
     AttemptState,
@@ -113,7 +113,7 @@ class Desk(Submissions):
 
     # ---- lists and numbers -------------------------------------------------------------------------------------------
 
-    def query(self, which: JobFilter, page_size: int, page_token: str | None) -> Query[Job[Any]]:
+    def query(self, which: JobFilter, page_size: int, page_token: str | None) -> JobQuery:
         """A list of jobs, newest first."""
         return job_query(self, self._store, lambda: self._guard(False), which, (page_size, page_token))
 

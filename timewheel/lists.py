@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
+from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from timewheel.errors import InvalidOption
 from timewheel.handles import Page, Query
 from timewheel.job import Desk, Job
-from timewheel.model import JobRecord, JobState
+from timewheel.model import CancelAnswer, JobRecord, JobState
 from timewheel.store.port import JobFilter, Store
 
 MOST_PAGE_ITEMS = 1_000
+CANCEL_CHUNK = 500
 StateName = Literal["SCHEDULED", "WAITING", "ACTIVE", "COMPLETED", "CANCELLED", "DEAD", "SKIPPED"]
 StateLike = JobState | StateName
 
@@ -28,9 +32,51 @@ def states_of(state: object) -> tuple[JobState, ...]:
         raise InvalidOption(f"state={state!r}: one or several of {', '.join(JobState)}") from error
 
 
+@dataclass(frozen=True, slots=True)
+class BulkCancel:
+    """What a cancel of many jobs came to: how many matched, and how many of those got which answer.
+
+    After a dry run all that could be cancelled are counted as `matched`, and nothing was changed.
+    """
+
+    matched: int
+    cancelled: int = 0
+    requested: int = 0
+    too_late: int = 0
+
+
+class JobQuery(Query[Job[Any]]):
+    """A list of jobs that has not been read yet; it can also be cancelled as a whole."""
+
+    async def cancel(self, *, reason: str = "", dry_run: bool = False) -> BulkCancel:
+        """Cancel every job of the list that is not final, some at a time. `dry_run` only counts them.
+
+        Jobs scheduled meanwhile are not touched. When it raises half way (JournalFull, JournalUnknown), the jobs
+        before that are cancelled; calling it again goes on.
+        """
+        answers: Counter[CancelAnswer] = Counter()
+        matched = 0
+        chunk: list[Job[Any]] = []
+        async for job in self:
+            if job.state.final:
+                continue
+            matched += 1
+            if not dry_run:
+                chunk.append(job)
+            if len(chunk) >= CANCEL_CHUNK:
+                answers.update(await _cancel_all(chunk, reason))
+                chunk = []
+        answers.update(await _cancel_all(chunk, reason))
+        return BulkCancel(matched, *(answers[answer] for answer in CancelAnswer))
+
+
+async def _cancel_all(jobs: list[Job[Any]], reason: str) -> list[CancelAnswer]:
+    return list(await asyncio.gather(*(job.cancel(reason) for job in jobs)))
+
+
 def job_query(
     desk: Desk, store: Store, guard: Callable[[], None], which: JobFilter, page: tuple[int, str | None]
-) -> Query[Job[Any]]:
+) -> JobQuery:
     """The jobs that match; `page` is (size, token). Raises InvalidOption at once for a page that cannot be."""
     page_size, page_token = page
     if isinstance(page_size, bool) or not isinstance(page_size, int) or not 1 <= page_size <= MOST_PAGE_ITEMS:
@@ -54,7 +100,7 @@ def job_query(
         guard()
         return await store.count(which)
 
-    return Query(read, count, page_token)
+    return JobQuery(read, count, page_token)
 
 
 def _token(before: int) -> str:

@@ -13,10 +13,10 @@ from timewheel.connect import Durability, connect
 from timewheel.desk import Desk
 from timewheel.desk import number_of as _number_of
 from timewheel.errors import NotStarted
-from timewheel.handles import Draft, Query, Statistics
+from timewheel.handles import Draft, Statistics
 from timewheel.job import Job
 from timewheel.life import Life, Manners
-from timewheel.lists import StateLike, states_of
+from timewheel.lists import JobQuery, StateLike, states_of
 from timewheel.model import ClockKind, Now, SchedulerState
 from timewheel.options import OneShotOptions, Options, TaskOptions, one_shot_options
 from timewheel.policies import Queue, Rate
@@ -197,7 +197,7 @@ class Scheduler(Life, Scheduling):
         idempotency_key: str | None = None,
         page_size: int = 100,
         page_token: str | None = None,
-    ) -> Query[Job[Any]]:
+    ) -> JobQuery:
         """The jobs that match, newest first: `await` for one Page, `async for` for all. Raises InvalidOption."""
         which = JobFilter(states_of(state), queue, task, tag, idempotency_key)
         return self._desk.query(which, page_size, page_token)

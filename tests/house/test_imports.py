@@ -19,6 +19,7 @@ MAY_ACT = {
     "timewheel.testing",
     "timewheel.scheduler",
     "timewheel.life",
+    "timewheel.lists",
     "timewheel.supervisor",
     "timewheel.forks",
     "timewheel.desk",
