@@ -183,8 +183,10 @@ class Engine:
         """What waited for space may be claimed."""
         self.dispatcher.kick()
 
-    async def journal_unknown(self) -> None:
+    async def journal_unknown(self, claimed: list[int]) -> None:
         """The journal was opened again: what memory holds of it is read afresh."""
+        ours = self.committer.settling() | self.dispatcher.gate.waiting
+        await self.recovery.release([each for each in claimed if each not in ours and not self.worker.has(each)])
         self.loader.reset()
         self.waiters.wake_all()
 
@@ -206,14 +208,6 @@ class Engine:
     def drained(self) -> None:
         """Jobs were taken from ready."""
         self.loader.drained()
-
-    def claim_lost(self, job_ids: list[int]) -> None:
-        """A claim's outcome is unknown."""
-        if self.cause is None:
-            self._supervisor.spawn("reconciler", lambda: self.recovery.release_orphans(job_ids, self._is_known))
-
-    def _is_known(self, job_id: int) -> bool:
-        return self.worker.has(job_id) or job_id in self.dispatcher.gate.waiting
 
     # ---- stop --------------------------------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ import logging
 import sys
 
 import pytest
-from stage import FaultyStore, Stage, nothing, states
+from lives import FaultyStore, Lives, nothing, states
 
 from timewheel import JobDead, Permanent, ResultOmitted, Retry, Snooze, Throttled, Transient, current
 from timewheel.errors import JournalBusy, JournalUnknown, NotInJob
@@ -79,12 +79,12 @@ def test_b70_b72_whatever_is_raised_is_one_failed_attempt(name, sync):
         assert attempt.error_kind
         assert await still_works(scheduler)
 
-    Stage().live(scene, {"raises": in_thread if sync else on_loop})
+    Lives().live(scene, {"raises": in_thread if sync else on_loop})
 
 
 @pytest.mark.parametrize("sync", [False, True], ids=["async", "sync"])
 def test_b72_keyboard_interrupt_fails_the_attempt_and_stops_in_order(sync):
-    stage = Stage()
+    lives = Lives()
     finished = []
 
     async def neighbour():
@@ -97,7 +97,7 @@ def test_b72_keyboard_interrupt_fails_the_attempt_and_stops_in_order(sync):
     async def interrupt_on_loop():
         raise KeyboardInterrupt
 
-    scheduler = stage.scheduler({"interrupt": interrupt if sync else interrupt_on_loop, "neighbour": neighbour})
+    scheduler = lives.scheduler({"interrupt": interrupt if sync else interrupt_on_loop, "neighbour": neighbour})
 
     async def main():
         await scheduler.start()
@@ -108,16 +108,16 @@ def test_b72_keyboard_interrupt_fails_the_attempt_and_stops_in_order(sync):
         return never
 
     with pytest.raises(KeyboardInterrupt):
-        stage.machine.run(main())
+        lives.machine.run(main())
     assert scheduler.state == "STOPPED"
     assert finished == ["neighbour"]
-    [record] = [job for job in stage.store._journal.jobs.values() if job.task == "interrupt"]
+    [record] = [job for job in lives.store._journal.jobs.values() if job.task == "interrupt"]
     assert (record.state, record.failures) == (JobState.SCHEDULED, 1)
 
 
 def test_b72_a_handler_cancels_every_task_of_the_scheduler():
     """Also the tasks of handlers that have not begun; nothing hangs, and each job still comes to an end."""
-    stage = Stage()
+    lives = Lives()
 
     async def vandal():
         me = asyncio.current_task()
@@ -127,13 +127,13 @@ def test_b72_a_handler_cancels_every_task_of_the_scheduler():
 
     async def scene(scheduler):
         scheduler.task(name="fine", retry=FLAT)(fine)
-        drafts = [scheduler.new(stage.machine.now(), name) for name in ["vandal", *["fine"] * 5, "vandal"]]
+        drafts = [scheduler.new(lives.machine.now(), name) for name in ["vandal", *["fine"] * 5, "vandal"]]
         jobs = await scheduler.at_many(drafts)
         done = [await job.wait(timeout_s=600) for job in jobs]
         assert {job.state for job in done} == {JobState.COMPLETED}
         assert await still_works(scheduler)
 
-    stage.live(scene, {"vandal": vandal})
+    lives.live(scene, {"vandal": vandal})
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])
@@ -162,7 +162,7 @@ def test_b72_a_commit_that_a_stranger_cancels_is_not_forgotten(kind, moment):
         assert getattr(store, moment) is nothing
         assert await still_works(scheduler)
 
-    Stage(store=store).live(scene, {"count": count})
+    Lives(store=store).live(scene, {"count": count})
     assert len(ran) == 1
 
 
@@ -198,18 +198,18 @@ def test_b70_a_result_that_cannot_be_kept_does_not_change_the_outcome(name):
         assert await states(job) == [AttemptState.SUCCEEDED]
         assert await still_works(scheduler)
 
-    Stage().live(scene, {"odd": handler})
+    Lives().live(scene, {"odd": handler})
 
 
 # ---- B74: blocking handlers ------------------------------------------------------------------------------------------
 
 
 def test_b74_an_async_handler_that_blocks_makes_others_late_and_drops_none():
-    stage = Stage()
+    lives = Lives()
     ran = []
 
     async def block():
-        stage.machine.block(2)
+        lives.machine.block(2)
 
     async def short(number):
         ran.append(number)
@@ -222,11 +222,11 @@ def test_b74_an_async_handler_that_blocks_makes_others_late_and_drops_none():
         assert 1.5 <= attempt.start_lag_s < 1.6
         assert ran == [0, 1, 2]
 
-    stage.live(scene, {"block": block, "short": short})
+    lives.live(scene, {"block": block, "short": short})
 
 
 def test_b74_a_gap_of_the_loop_is_told_with_its_culprit():
-    stage = Stage()
+    lives = Lives()
     gaps = []
 
     class Watchdog:
@@ -239,19 +239,19 @@ def test_b74_a_gap_of_the_loop_is_told_with_its_culprit():
         def stop(self):
             pass
 
-    stage.machine.system = type(stage.machine.system)(
-        stage.machine.clock, stage.machine.random.random, stage.machine.system.threads, Watchdog
+    lives.machine.system = type(lives.machine.system)(
+        lives.machine.clock, lives.machine.random.random, lives.machine.system.threads, Watchdog
     )
 
     async def block():
-        stage.machine.block(2)
+        lives.machine.block(2)
 
     async def scene(scheduler):
         scheduler.notices.subscribe(lambda notice: gaps.append(notice) if isinstance(notice, LoopGap) else None)
         await (await scheduler.after(1, "block")).wait(60)
         await asyncio.sleep(1)  # virtual
 
-    stage.live(scene, {"block": block})
+    lives.live(scene, {"block": block})
     [gap] = gaps
     assert gap.culprit == "block (app.py:7)"
     assert 1_900_000 < gap.gap_us <= 2_000_000
@@ -273,7 +273,7 @@ def test_b77_a_job_that_cancels_itself_ends_cancelled():
         assert await states(job) == [AttemptState.CANCELLED]
         assert await still_works(scheduler)
 
-    Stage().live(scene, {"suicidal": suicidal})
+    Lives().live(scene, {"suicidal": suicidal})
 
 
 @pytest.mark.parametrize("error", [ValueError("listener"), asyncio.CancelledError()], ids=["error", "cancelled"])
@@ -290,7 +290,7 @@ def test_b77_a_listener_that_raises_is_taken_off(error, caplog):
         assert await still_works(scheduler)
 
     with caplog.at_level(logging.ERROR, "timewheel"):
-        Stage().live(scene)
+        Lives().live(scene)
     assert len(heard) == 1
     assert "a subscriber of notices raised" in caplog.text
 
@@ -299,11 +299,11 @@ def test_b77_a_listener_that_raises_is_taken_off(error, caplog):
 
 
 def test_b80_exhausted_retries_end_in_a_dead_letter_with_everything():
-    stage = Stage()
+    lives = Lives()
     began = []
 
     async def failing(a, *, b):
-        began.append(stage.machine.awake_us)
+        began.append(lives.machine.awake_us)
         raise ValueError(f"try {current().attempt}")
 
     async def scene(scheduler):
@@ -318,18 +318,18 @@ def test_b80_exhausted_retries_end_in_a_dead_letter_with_everything():
         assert [attempt.error_kind for attempt in attempts] == ["ValueError"] * 3
         assert ["try 1" in attempts[0].error, "try 2" in attempts[1].error] == [True, True]
 
-    stage.live(scene, {"failing": failing})
+    lives.live(scene, {"failing": failing})
     gaps = [(after - before) / 1e6 for before, after in itertools.pairwise(began)]
     assert gaps == pytest.approx([10, 10], abs=0.01)
 
 
 def test_handlers_say_what_happens_next():
-    stage = Stage()
+    lives = Lives()
     raised = [Transient("again"), Throttled("slow down", retry_after_s=60), Snooze(100), Snooze(0), Permanent("never")]
     began = []
 
     async def wilful():
-        began.append(round(stage.machine.awake_us / 1e6))
+        began.append(round(lives.machine.awake_us / 1e6))
         raise raised[current().attempt - 1]
 
     async def scene(scheduler):
@@ -343,12 +343,12 @@ def test_handlers_say_what_happens_next():
             AttemptState.FAILED_PERMANENT,
         ]
 
-    stage.live(scene, {"wilful": wilful})
+    lives.live(scene, {"wilful": wilful})
     assert began == [0, 10, 70, 170, 170]
 
 
 def test_a_timed_out_handler_is_cancelled_and_retried():
-    stage = Stage()
+    lives = Lives()
     seen = []
 
     async def slow():
@@ -366,7 +366,7 @@ def test_a_timed_out_handler_is_cancelled_and_retried():
         took = attempts[0].finished_at - attempts[0].started_at
         assert took.total_seconds() == pytest.approx(5, abs=0.01)
 
-    stage.live(scene, {"slow": slow})
+    lives.live(scene, {"slow": slow})
     assert seen == [1, 2, 3]
 
 
@@ -382,11 +382,11 @@ def test_a_handler_that_returns_after_its_timeout_has_not_succeeded():
         assert (job.state, job.record.result) == (JobState.DEAD, None)
         assert await states(job) == [AttemptState.TIMED_OUT]
 
-    Stage().live(scene, {"clinging": clinging})
+    Lives().live(scene, {"clinging": clinging})
 
 
 def test_a_handler_that_swallows_its_timeout_holds_its_slot_until_it_ends():
-    stage = Stage()
+    lives = Lives()
     runs = []
 
     async def stubborn():
@@ -408,10 +408,10 @@ def test_a_handler_that_swallows_its_timeout_holds_its_slot_until_it_ends():
         assert await job.result() == 2
         assert await other.result() == "fine"
         assert await states(job) == [AttemptState.TIMED_OUT, AttemptState.SUCCEEDED]
-        kinds = [kind for _, _, kind, _ in await stage.store.entries()]
+        kinds = [kind for _, _, kind, _ in await lives.store.entries()]
         assert kinds.count("late_result") == 1
 
-    stage.live(scene, {"stubborn": stubborn}, concurrency=1)
+    lives.live(scene, {"stubborn": stubborn}, concurrency=1)
     assert runs == [1, 2]
 
 
@@ -419,7 +419,7 @@ def test_a_handler_that_swallows_its_timeout_holds_its_slot_until_it_ends():
 
 
 def test_current_tells_the_handler_who_it_is(caplog):
-    stage = Stage()
+    lives = Lives()
     seen = []
 
     async def curious():
@@ -427,7 +427,7 @@ def test_current_tells_the_handler_who_it_is(caplog):
         me.log.warning("hello")
         inner = await asyncio.create_task(_ask())
         seen.append((me.job_id, me.attempt, me.scheduled_at, me.idempotency_key, me.cancel_requested, inner is me))
-        assert me.scheduler is stage.running
+        assert me.scheduler is lives.running
         if me.attempt == 1:
             raise Transient
 
@@ -435,8 +435,8 @@ def test_current_tells_the_handler_who_it_is(caplog):
         return current()
 
     async def scene(scheduler):
-        stage.running = scheduler
-        due = stage.machine.now().replace(hour=1)
+        lives.running = scheduler
+        due = lives.machine.now().replace(hour=1)
         job = await scheduler.options(retry=FLAT).at(due, "curious")
         await job.result()
         (first, second) = seen
@@ -447,7 +447,7 @@ def test_current_tells_the_handler_who_it_is(caplog):
             current()
 
     with caplog.at_level(logging.WARNING, "timewheel.task"):
-        stage.live(scene, {"curious": curious})
+        lives.live(scene, {"curious": curious})
     assert [(record.job_id, record.attempt) for record in caplog.records if record.name == "timewheel.task"] == [
         (seen[0][0], 1),
         (seen[0][0], 2),
@@ -456,7 +456,7 @@ def test_current_tells_the_handler_who_it_is(caplog):
 
 @pytest.mark.parametrize("sync", [False, True], ids=["async", "sync"])
 def test_context_variables_of_callers_and_other_jobs_do_not_leak(sync):
-    stage = Stage()
+    lives = Lives()
     seen = []
 
     def leave_a_trace():
@@ -476,7 +476,7 @@ def test_context_variables_of_callers_and_other_jobs_do_not_leak(sync):
 
     caller.set("who started")
     tasks = {"first": leave_a_trace if sync else leave_a_trace_on_loop, "second": leave_a_trace}
-    stage.live(scene, {**tasks, "submits": leave_a_trace_on_loop})
+    lives.live(scene, {**tasks, "submits": leave_a_trace_on_loop})
     caller.set("nobody")
     assert len(seen) >= 4
     assert set(seen) == {"who started"}
@@ -487,7 +487,7 @@ def test_context_variables_of_callers_and_other_jobs_do_not_leak(sync):
 
 def test_b77_a_journal_that_takes_nothing_for_30_seconds_costs_no_job_its_outcome():
     store = FaultyStore()
-    stage = Stage(store=store)
+    lives = Lives(store=store)
     busy = JournalBusy("held by another program", path="memory")
     ran = []
 
@@ -495,7 +495,7 @@ def test_b77_a_journal_that_takes_nothing_for_30_seconds_costs_no_job_its_outcom
         ran.append(number)
 
     async def gone(changes):
-        if changes and 10 <= stage.machine.awake_us / 1e6 < 40:
+        if changes and 10 <= lives.machine.awake_us / 1e6 < 40:
             raise busy
 
     async def scene(scheduler):
@@ -505,7 +505,7 @@ def test_b77_a_journal_that_takes_nothing_for_30_seconds_costs_no_job_its_outcom
             await job.wait(200)
             assert await states(job) == [AttemptState.SUCCEEDED]
 
-    stage.live(scene, {"count": count})
+    lives.live(scene, {"count": count})
     assert sorted(ran) == list(range(12))
 
 
@@ -531,5 +531,5 @@ def test_an_unknown_commit_is_answered_honestly_and_the_key_finds_what_became_of
         await job.result(60)
         assert await scheduler.jobs().count() == 1
 
-    Stage(store=store).live(scene, {"count": count})
+    Lives(store=store).live(scene, {"count": count})
     assert len(ran) == 1

@@ -175,7 +175,6 @@ class Dispatcher:
             self.limits.return_slots(queue, len(hints), entered=False)
             if last_chances:
                 self._free_last_chance()
-            self._surroundings.claim_lost([entry[1] for entry in hints])
             return
         self.limits.return_slots(queue, len(hints) - len(outcome.jobs), entered=False)
         now = self._now()

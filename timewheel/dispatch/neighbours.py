@@ -41,8 +41,5 @@ class Surroundings(Protocol):
     def drained(self) -> None:
         """Jobs were taken from ready."""
 
-    def claim_lost(self, job_ids: list[int]) -> None:
-        """A claim's outcome is unknown: some of these may be claimed without anybody to run them."""
-
     def failed(self, cause: BaseException) -> None:
         """A fault of timewheel."""

@@ -23,8 +23,11 @@ class Aftermath(Protocol):
     def journal_has_room(self) -> None:
         """There was no space in the journal, and there is again: dispatching may go on."""
 
-    async def journal_unknown(self) -> None:
-        """The journal was opened again after an unknown outcome: whatever was derived from it must be re-read."""
+    async def journal_unknown(self, claimed: list[int]) -> None:
+        """The journal was opened again after an unknown outcome: whatever was derived from it must be re-read.
+
+        `claimed`: jobs that may have been claimed without anybody to run them. Nothing is written until this returns.
+        """
 
     def journal_failed(self, cause: BaseException) -> None:
         """The committer has ended; nothing will be written any more."""

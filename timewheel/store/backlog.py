@@ -64,6 +64,10 @@ class Backlog:
         tell.reverse()
         return tell
 
+    def settling(self) -> set[int]:
+        """The jobs whose settlement waits."""
+        return {change.job_id for change, _ in self.settles}
+
     def drop_submits(self) -> list[Entry]:
         """Take every waiting submission out."""
         dropped = list(self.submits)
@@ -118,3 +122,14 @@ def _move(source: deque[Entry], batch: list[Entry], most: int) -> None:
         source.clear()
     else:
         batch.extend(source.popleft() for _ in range(most))
+
+
+def claims_of(entries: list[Entry]) -> list[int]:
+    """Every job that the claims among these hint at."""
+    return [job_id for change, _ in entries if isinstance(change, Claim) for job_id in change.job_ids]
+
+
+def tell(entries: list[Entry], outcome: BaseException) -> None:
+    """Tell everyone who waits for these."""
+    for _, receive in entries:
+        receive(outcome)

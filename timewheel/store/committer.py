@@ -24,7 +24,7 @@ from timewheel.alarm import Alarm
 from timewheel.errors import JournalBusy, JournalFull, JournalUnknown, Overloaded
 from timewheel.events import Committed, Notices, StorageTrouble
 from timewheel.store.aftermath import Aftermath, Tally, ignore, reply_to, to_the_end
-from timewheel.store.backlog import Backlog, Entry, Receiver
+from timewheel.store.backlog import Backlog, Entry, Receiver, claims_of, tell
 from timewheel.store.changes import AddEntry, Cancel, Change, Claim, Reschedule, Rest, SaveLimits, Settle, Submit
 from timewheel.store.patience import Patience
 from timewheel.store.room import Room
@@ -51,6 +51,7 @@ class Committer:
         self._clock = clock
         self._notices = notices
         self._backlog = Backlog()
+        self.settling = self._backlog.settling
         self._alarm = Alarm(clock)
         self._room = Room(self._vacancies)
         self._idle = asyncio.Event()
@@ -201,9 +202,8 @@ class Committer:
         if isinstance(error, JournalFull):
             self._full = error
             self._patience.with_full()
-            tell = self._backlog.put_back(batch, (Submit, Cancel, Reschedule))
-            for _, receive in [*tell, *self._backlog.drop_submits()]:
-                receive(error)
+            told = self._backlog.put_back(batch, (Submit, Cancel, Reschedule))
+            tell([*told, *self._backlog.drop_submits()], error)
             await Alarm(self._clock).wait(RETRY_S)
         elif isinstance(error, JournalBusy) and self._patience.with_busy(self._clock.boot_us()):
             self._backlog.put_back(batch, ())
@@ -214,22 +214,21 @@ class Committer:
             self._fail(error, batch)
 
     async def _reopen(self, batch: list[Entry], error: JournalUnknown) -> None:
+        told = self._backlog.put_back(batch, (Submit, Cancel, Reschedule, Claim, AddEntry))
         try:
             await to_the_end(self._store.reopen())
-            await to_the_end(self._aftermath.journal_unknown())
+            await to_the_end(self._aftermath.journal_unknown(claims_of(told)))
         except (Exception, asyncio.CancelledError) as worse:  # noqa: BLE001  nobody else knows of this batch
-            self._fail(worse, batch)
+            self._fail(worse, told)
             return
-        for _, receive in self._backlog.put_back(batch, (Submit, Cancel, Reschedule, Claim, AddEntry)):
-            receive(error)
+        tell(told, error)
 
     def _fail(self, cause: BaseException, batch: list[Entry]) -> None:
         self._failed = cause
         self._aftermath.journal_failed(cause)
         waiting = [*batch, *self._backlog]
         self._backlog.clear()
-        for _, receive in waiting:
-            receive(cause)
+        tell(waiting, cause)
         self._room.admit()
         self._idle.set()
         self._written.ring()

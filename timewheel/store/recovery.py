@@ -67,11 +67,11 @@ class Recovery:
                 break
         return total
 
-    async def release_orphans(self, job_ids: list[int], known: Callable[[int], bool]) -> None:
-        """After a claim of unknown outcome: give those back that were claimed by us and that nobody here runs."""
+    async def release(self, job_ids: list[int]) -> None:
+        """After a claim of unknown outcome: give those back that were claimed; nobody here runs any of these jobs."""
         for job_id in job_ids:
             job = await self._store.job(job_id)
-            if job is None or job.state is not JobState.ACTIVE or known(job_id):
+            if job is None or job.state is not JobState.ACTIVE:
                 continue
             change = Settle(job_id, job.attempt, self._epoch, AttemptState.RELEASED, JobState.SCHEDULED)
             change.failures, change.losses, change.first_failed_at = job.failures, job.losses, job.first_failed_at

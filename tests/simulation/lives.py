@@ -1,19 +1,17 @@
-"""A stage for scenarios: one journal, one virtual machine, and the lives that schedulers lead on them, one by one."""
+"""The lives that schedulers lead, one by one, on one virtual machine and one journal; and a journal that fails."""
 
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any, TypeVar
 
+from helpers import SlowStore, crash
+
 from timewheel import Scheduler
-from timewheel.errors import JournalError
 from timewheel.model import AttemptState
 from timewheel.testing.virtual import VirtualMachine
 from timewheel_storage.memory import MemoryStore
-from timewheel_storage.sqlite.files import MemoryFiles
-from timewheel_storage.sqlite.store import SqliteStore
 
 T = TypeVar("T")
 Tasks = Mapping[str, Callable[..., Any]]
@@ -21,7 +19,7 @@ LONGEST_S = 2 * 3600  # of virtual time: a scene that hangs fails
 Scene = Callable[[Scheduler], Awaitable[T]]
 
 
-class Stage:
+class Lives:
     """`live` plays a scene on a scheduler that is stopped in order afterwards; `die` on one that is killed."""
 
     def __init__(self, *, seed: int = 0, shuffle: bool = False, store: Any = None) -> None:
@@ -54,54 +52,32 @@ class Stage:
                 return await scene(scheduler)
 
         result = self.machine.run(life(), leave=True)
-        self.store.abandon()
+        crash(self.store)
         return result
 
 
-class FaultyStore:
-    """A journal in memory whose commits take (virtual) time and fail as told.
+class FaultyStore(SlowStore):
+    """A journal in memory whose commits take virtual time and fail as told.
 
     `before` and `after` are awaited around each commit, with the changes; what they raise comes out of the commit, and
     only what `before` raises keeps the batch from being written.
     """
 
-    def __init__(self) -> None:
-        self._store = MemoryStore()
+    def __init__(self, **options: Any) -> None:
+        super().__init__(MemoryStore(), **options)
         self.before: Callable[[list[Any]], Coroutine[Any, Any, None]] = nothing
         self.after: Callable[[list[Any]], Coroutine[Any, Any, None]] = nothing
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._store, name)
 
     async def commit(self, changes: list[Any], stamp: Any) -> list[Any]:
         """See the class."""
         await self.before(changes)
-        outcomes = await self._store.commit(changes, stamp)
+        outcomes: list[Any] = await super().commit(changes, stamp)
         await self.after(changes)
         return outcomes
 
 
 async def nothing(changes: list[Any]) -> None:
     """For FaultyStore: nothing happens."""
-
-
-def fails(error: JournalError | OSError) -> Callable[[list[Any]], Coroutine[Any, Any, None]]:
-    """For FaultyStore: every commit with changes raises this."""
-
-    async def fail(changes: list[Any]) -> None:
-        raise error
-
-    return fail
-
-
-def sqlite_store() -> SqliteStore:
-    """The SQLite adapter without threads and files: one connection, used at once."""
-    connection = sqlite3.connect(":memory:", isolation_level=None)
-
-    async def run(work: Callable[[sqlite3.Connection], T]) -> T:
-        return work(connection)
-
-    return SqliteStore(run, run, MemoryFiles())
 
 
 async def states(job: Any) -> list[AttemptState]:
