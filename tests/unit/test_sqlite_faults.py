@@ -448,6 +448,8 @@ async def test_settings_of_the_writing_connection(tmp_path, durability, synchron
     for name, value in settings.items():
         assert await of(store._connections.transact, name) == value, name
     await store.check()
+    await store.check()  # idle: it wrote the log back, without waiting for readers
+    assert os.stat(f"{store.path}-wal").st_size == 0
     assert await of(store._connections.transact, "busy_timeout") == 5000
     for name in ("mmap_size", "journal_mode"):
         assert await of(store._connections.read, name) == settings[name]

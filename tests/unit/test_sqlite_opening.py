@@ -97,6 +97,21 @@ async def test_a_crash_while_a_journal_is_made_leaves_none(tmp_path, monkeypatch
     assert os.listdir(tmp_path) == []
 
 
+async def test_a_journal_is_synced_before_it_has_its_name(tmp_path, monkeypatch):
+    """And its folder after: so a power cut leaves either no journal or a whole one."""
+    path = str(tmp_path / "journal.db")
+    synced = []
+    really = schema._sync
+
+    def sync(name):
+        synced.append((name.startswith(f"{path}.new."), name == str(tmp_path), os.path.exists(path)))
+        really(name)
+
+    monkeypatch.setattr(schema, "_sync", sync)
+    schema.make_if_absent(path)
+    assert synced == [(True, False, False), (False, True, True)]
+
+
 async def test_a_journal_made_meanwhile_is_not_replaced(tmp_path, monkeypatch):
     """Two processes find no journal; the slower one must not put an empty one over the other's."""
     path = tmp_path / "journal.db"

@@ -117,6 +117,7 @@ async def test_a_batch_takes_few_statements_whatever_its_size(counted):
         statements.clear()
         outcomes = await store.commit(changes, stamp(1))
         assert all(isinstance(outcome, kind) for outcome in outcomes)
+        assert (statements[0], statements[-1]) == ("BEGIN IMMEDIATE", "COMMIT")
         return len([statement for statement in statements if not statement.startswith("--")])
 
     many = range(10, 510)
