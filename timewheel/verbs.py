@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
+from timewheel.errors import JournalUnknown
 from timewheel.model import CancelAnswer
 from timewheel.store.changes import Cancel, Cancelled, Missing, Reschedule, Rescheduled
 
@@ -71,6 +72,6 @@ class Verbs:
     def _known(self, change: Cancel | Reschedule, outcome: Any) -> None:
         ended = outcome.ended_attempt if isinstance(outcome, Cancelled | Rescheduled) else None
         if not change.entered:
-            self._dispatcher.resolve(change.job_id, ended)
+            self._dispatcher.resolve(change.job_id, ended, unsure=isinstance(outcome, JournalUnknown))
         elif isinstance(outcome, Cancelled) and outcome.answer is CancelAnswer.REQUESTED:
             self._worker.cancel(change.job_id)

@@ -158,6 +158,9 @@ class Stage:
     def wall_s(self):
         return self.machine.clock.wall_us() / SECOND_US - T0_S
 
+    far = timedelta(days=1)
+    soon = timedelta(seconds=1)
+
     def tags(self):
         return [start.tag for start in self.diary]
 

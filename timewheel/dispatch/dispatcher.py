@@ -103,11 +103,13 @@ class Dispatcher:
         self._admit(claimant, self._now())
         self.kick()
 
-    def resolve(self, job_id: int, ended_attempt: int | None) -> None:
-        """The outcome of a verb is known (see Gate)."""
+    def resolve(self, job_id: int, ended_attempt: int | None, *, unsure: bool = False) -> None:
+        """The outcome of a verb is known (see Gate); `unsure`: nobody knows it, so the job may not start as it is."""
         gone = self.gate.resolve(job_id, ended_attempt)
         if gone is not None:
             self.not_entered(gone)
+        elif unsure and (doubtful := self.gate.take(job_id)) is not None:
+            self._release(doubtful, "not_entered")
         self.kick()
 
     def give_back(self, reason: str, kind: ClockKind | None = None, queue: str | None = None) -> None:
@@ -160,9 +162,8 @@ class Dispatcher:
         hinted = self._hinted
         for _, job_id, lane in hints:
             hinted[job_id] = lane
-        job_ids = [entry[1] for entry in hints]
         last_chances = self._last_chance.take()
-        change = Claim(job_ids, REACH_US, self.watching_since, last_chances)
+        change = Claim([entry[1] for entry in hints], REACH_US, self.watching_since, last_chances)
         self._claims.claim(change, partial(self._claimed, queue, hints, last_chances))
         return True
 
@@ -245,6 +246,5 @@ class Dispatcher:
             limit = self.limits.of(queue)
             if not limit.paused:
                 waits.append(self.limits.next_room(queue, now.steady_us) - AHEAD_US - now.steady_us)
-        coming = [wait for wait in waits if wait > 0]
-        if coming:
+        if coming := [wait for wait in waits if wait > 0]:
             self._appointment.make(now.steady_us + min(coming), now.steady_us)

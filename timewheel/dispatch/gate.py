@@ -134,6 +134,13 @@ class Gate:
             self._open.append(parked)
         return None
 
+    def take(self, job_id: int) -> Claimant | None:
+        """Remove and return a job, if it is here."""
+        claimant = self._find(job_id)
+        if claimant is not None:
+            self._remove(claimant)
+        return claimant
+
     def drain(self, kind: ClockKind | None = None) -> list[Claimant]:
         """Remove and return the jobs of one clock (None: all) that no verb is under way for."""
         everyone = [*self._open, *(entry[2] for early in self._early.values() for entry in early)]

@@ -15,17 +15,16 @@ that are nowhere in memory, reports them, and puts them there.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Sequence
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from timewheel.alarm import Alarm
 from timewheel.events import Notices, SweepFound
 from timewheel.model import SECOND_US, ZERO_KEY, ClockKind, DueKey, JobState, Lane, Now
 
 if TYPE_CHECKING:
-    from contextlib import AbstractAsyncContextManager
-
     from timewheel.ports import Clock
+    from timewheel.store.memories import Queued, Wheels
     from timewheel.store.port import Store
 
 HORIZON_US = 300 * SECOND_US
@@ -36,44 +35,10 @@ RENEW_US = 60 * SECOND_US  # the horizon is moved on when it is this much nearer
 STALE_FLOOR = 1_000
 SWEEP_US = 30 * SECOND_US
 SWEEP_PAGE = 1_000
+LOOK_AGAIN_S = 0.05
+LEAD_US = 20_000  # a lane whose frontier is this near is loaded: as far ahead as the wheels fire
+LOOK_S = 1.0
 LAST_ID = (1 << 63) - 1
-
-
-class Wheels(Protocol):
-    """The ticker, as the loader sees it."""
-
-    def insert(self, kind: ClockKind, due_us: int, job_id: int, lane: int) -> None:
-        """Keep a job until it is due."""
-
-    def extend(self, kind: ClockKind, lane: int, keys: Sequence[tuple[int, int]], *, fresh: bool = False) -> None:
-        """Keep many jobs of one lane."""
-
-    def size(self, kind: ClockKind, lane: int) -> int:
-        """Entries of a lane in its wheel."""
-
-    def drop(self, kind: ClockKind) -> None:
-        """Forget a whole wheel."""
-
-    def rebuild(self) -> AbstractAsyncContextManager[None]:
-        """Fresh wheels in the place of the old ones."""
-
-    def __len__(self) -> int: ...
-
-
-class Queued(Protocol):
-    """The ready queues and the claims under way, as the loader sees them."""
-
-    def add_lane(self, lane: Lane) -> None:
-        """Make a lane known."""
-
-    def ready_size(self, lane: int) -> int:
-        """Entries of a lane that wait for a claim."""
-
-    def known_ids(self, lane: int) -> Collection[int]:
-        """Ids of a lane that are in ready, in a claim under way, or claimed."""
-
-    def clear(self, lane: int) -> None:
-        """Forget the entries of a lane that wait for a claim."""
 
 
 class _Book:
@@ -100,6 +65,7 @@ class Loader:
         self._now = now
         self._notices = notices
         self._alarm = Alarm(clock)
+        self._alarm_again = Alarm(clock)
         self._books: dict[int, _Book] = {}
         self._unknown_lane = True
         self._stale = 0
@@ -163,7 +129,7 @@ class Loader:
             if self._now().steady_us >= self._next_sweep:
                 self._next_sweep = self._now().steady_us + SWEEP_US
                 await self.sweep()
-            await self._alarm.wait(1.0)
+            await self._alarm.wait(self._until_next_look_s())
 
     async def _learn_lanes(self) -> None:
         self._unknown_lane = False
@@ -180,9 +146,15 @@ class Loader:
         now = self._now().on(book.lane.clock)
         if book.frontier.due_at >= now + HORIZON_US - RENEW_US:
             return False
-        if book.frontier.due_at <= now:  # due jobs are only on disk: ready must never run dry of them
+        if book.frontier.due_at <= now + LEAD_US:  # due jobs are only on disk: ready must never run dry of them
             return self._queued.ready_size(book.lane.number) < LOW
         return self._held(book) < LOW
+
+    def _until_next_look_s(self) -> float:
+        """A lane that was crowded when it was last looked at wants a page when its frontier comes near."""
+        now = self._now()
+        nears = (book.frontier.due_at - LEAD_US - now.on(book.lane.clock) for book in self._books.values())
+        return min([LOOK_S, *(near / SECOND_US for near in nears if near > 0)])
 
     async def _load(self, book: _Book) -> None:
         before, generation = book.frontier, book.generation
@@ -224,7 +196,11 @@ class Loader:
         """Find due jobs that are nowhere in memory, report them, put them there; how many there were."""
         found = 0
         for book in list(self._books.values()):
-            for due_us, job_id in await self._missing(book):
+            suspects = await self._missing(book)
+            if suspects:  # a batch may be written whose outcome has not arrived: look once more
+                await self._alarm_again.wait(LOOK_AGAIN_S)
+                suspects = [key for key in suspects if await self._still_missing(book, key)]
+            for due_us, job_id in suspects:
                 found += 1
                 self._wheels.insert(book.lane.clock, due_us, job_id, book.lane.number)
         if found:
@@ -235,14 +211,15 @@ class Loader:
         number = book.lane.number
         known = set(self._queued.known_ids(number))
         frontier = book.frontier
-        until = self._now().on(book.lane.clock) - SECOND_US
+        kind = book.lane.clock
+        until = min(self._now().on(kind) - SECOND_US, self._wheels.fired_until_us(kind))
         page = await self._store.due(number, ZERO_KEY, until, SWEEP_PAGE)
         known.update(self._queued.known_ids(number))
-        suspects = [key for key in page if key <= frontier and key[1] not in known]
-        return [key for key in suspects if await self._still_missing(book, key[1])]
+        return [key for key in page if key <= frontier and key[1] not in known]
 
-    async def _still_missing(self, book: _Book, job_id: int) -> bool:
-        """A job that was claimed while the page was read is not missing: look again at it alone."""
+    async def _still_missing(self, book: _Book, key: tuple[int, int]) -> bool:
+        """A job that was claimed, or given back, while the page was read is not missing."""
+        due_us, job_id = key
         job = await self._store.job(job_id)
         known = self._queued.known_ids(book.lane.number)
-        return job is not None and job.state is JobState.SCHEDULED and job_id not in known
+        return job is not None and (job.state, job.due_at) == (JobState.SCHEDULED, due_us) and job_id not in known

@@ -97,6 +97,12 @@ class Ticker:
         """How many entries of a lane wait in its wheel, stale ones included."""
         return self._sides[kind].sizes[lane]
 
+    def fired_until_us(self, kind: ClockKind) -> int:
+        """Whatever is due before this instant has left the wheel, or never enters it."""
+        side = self._sides[kind]
+        due = side.wheel.next_due_us()
+        return side.edge if due is None else min(side.edge, due)
+
     def __len__(self) -> int:
         return sum(len(side.wheel) for side in self._sides.values())
 
