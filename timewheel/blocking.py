@@ -18,6 +18,7 @@ from timewheel.handles import Draft
 from timewheel.job import Job
 from timewheel.lists import JobQuery, StateLike
 from timewheel.options import OneShotOptions
+from timewheel.work.context import CURRENT
 
 if TYPE_CHECKING:
     from typing import Self
@@ -36,6 +37,9 @@ class Home(Protocol):
     @property
     def loop(self) -> asyncio.AbstractEventLoop | None:
         """The event loop it was started on."""
+
+    def check_process(self) -> None:
+        """Raise ForkedScheduler in a forked child, whose copy of the loop does not run."""
 
     async def start(self) -> None:
         """See Scheduler.start."""
@@ -121,6 +125,7 @@ class Blocking(BlockingScheduling):
         try:
             if loop is None or loop.is_closed():
                 raise NotStarted("the scheduler is not started: `async with scheduler:`, or `with scheduler.blocking:`")
+            self._home.check_process()
             if _running_loop() is loop:
                 raise WrongThread(
                     "scheduler.blocking was used on the scheduler's own event loop, where it would wait for itself: "
@@ -166,7 +171,9 @@ class Blocking(BlockingScheduling):
         """Stop the scheduler (see Scheduler.stop), and the loop if `start` of this object made it."""
         loop = self._home.loop
         self._wait_for(self._home.stop(grace_s))
-        if self._thread is not None and loop is not None:
+        context = CURRENT.get(None)
+        inside = context is not None and context.scheduler is self._home  # a handler: the stop has only begun
+        if self._thread is not None and loop is not None and not inside:
             self._end_loop(loop)
 
     def _end_loop(self, loop: asyncio.AbstractEventLoop) -> None:

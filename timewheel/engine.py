@@ -18,7 +18,7 @@ from timewheel.clockwatch import ClockWatch
 from timewheel.dispatch.dispatcher import AHEAD_US, Dispatcher
 from timewheel.dispatch.limits import Limits
 from timewheel.dispatch.ready import Ready
-from timewheel.errors import JournalCorrupt, JournalUnavailable
+from timewheel.errors import JournalCorrupt, JournalUnavailable, NotStarted
 from timewheel.events import Notices
 from timewheel.ledger import Ledger
 from timewheel.model import Now, WaitingReason
@@ -221,6 +221,9 @@ class Engine:
         left = await self.worker.finish(grace_s)
         await self._write_everything()
         await self._end_doers()
+        self.ledger.closed = True
+        self.cause = self.cause or NotStarted("the scheduler has stopped")
+        self.committer.end(self.cause)
         threads_run_on = self.worker.close(self.store.disown)
         await self.store.close(keep_ownership=threads_run_on)
         self.waiters.wake_all()

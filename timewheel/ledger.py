@@ -54,6 +54,8 @@ class Ledger:
     def overran(self, job_id: int, attempt: int, waiting: bool) -> None:
         """A handler that had timed out ended at last; `waiting`: its job waits for that."""
         self._notices.emit(LateResult(job_id, attempt))
+        if self.closed:
+            return
         data = json.dumps({"job": job_text(job_id), "attempt": attempt})
         self._committer.note(AddEntry("late_result", data))
         if waiting:

@@ -5,18 +5,18 @@ from __future__ import annotations
 import asyncio
 import importlib
 import logging
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from timewheel import forks
 from timewheel.alarm import Alarm
 from timewheel.engine import Engine
-from timewheel.errors import ForkedScheduler, JournalOwned, NotOwner, NotStarted, SchedulerFailed, WrongThread
+from timewheel.errors import JournalOwned, NotOwner, NotStarted, SchedulerFailed
 from timewheel.events import Notices
+from timewheel.forks import Place
 from timewheel.model import SchedulerState
 from timewheel.settings import Settings
+from timewheel.supervisor import Keeper
 from timewheel.tasks import TaskRegistry
 from timewheel.times import delay_us
 from timewheel.work.context import CURRENT
@@ -50,13 +50,13 @@ class Life:
         self._registry = TaskRegistry()
         self._state = SchedulerState.NEW
         self._engine: Engine | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._pid = 0
-        self._generation = 0
+        self._place: Place | None = None
         self._cause: BaseException | None = None
         self._interrupted = False
+        self._starting = False
         self._standby: asyncio.Task[None] | None = None
         self._stopping: asyncio.Task[None] | None = None
+        self._keeper: Keeper | None = None
         self._changed: asyncio.Event | None = None
         self.notices = Notices()
 
@@ -73,7 +73,7 @@ class Life:
     @property
     def loop(self) -> asyncio.AbstractEventLoop | None:
         """The event loop it was started on; None before that."""
-        return self._loop
+        return None if self._place is None else self._place.loop
 
     # ---- life --------------------------------------------------------------------------------------------------------
 
@@ -83,11 +83,18 @@ class Life:
         With `when_owned="wait"` it returns in STANDBY while another process owns the journal. Raises JournalOwned and
         the other journal errors (the file is then untouched), InvalidTask; WrongThread when it was started elsewhere.
         """
-        if self._state not in (SchedulerState.NEW, SchedulerState.STOPPED):
-            raise NotStarted(f"start() of a scheduler that is {self._state}: it starts once, until it is stopped")
-        self._loop = asyncio.get_running_loop()
-        self._pid = os.getpid()
-        self._generation = forks.generation()
+        self.check_process()
+        if self._starting or self._state not in (SchedulerState.NEW, SchedulerState.STOPPED):
+            state = "starting" if self._starting else self._state
+            raise NotStarted(f"start() of a scheduler that is {state}: it starts once, until it is stopped")
+        self._starting = True
+        try:
+            await self._start()
+        finally:
+            self._starting = False
+
+    async def _start(self) -> None:
+        self._place = Place()
         self._changed = asyncio.Event()
         self._cause, self._stopping, self._interrupted = None, None, False
         for module in self._manners.imports:
@@ -100,10 +107,11 @@ class Life:
                 await self._store.close()
                 raise
             self._state = SchedulerState.STANDBY
-            self._standby = self._loop.create_task(self._stand_by(), name="timewheel standby")
+            self._standby = self._place.loop.create_task(self._stand_by(), name="timewheel standby")
         except BaseException:
             await self._store.close()
             raise
+        self._keeper = Keeper(self._stop_with_the_loop)
 
     async def _take_over(self) -> None:
         engine = Engine(self._store, self._system, self._settings, self._registry, self.notices, self)
@@ -139,15 +147,31 @@ class Life:
         grace = delay_us(grace_s) / 1_000_000
         if self._state in (SchedulerState.NEW, SchedulerState.STOPPED):
             return
-        self._check_place()
-        assert self._loop is not None, "a scheduler that was started has a loop"
-        if self._stopping is None:
-            self._stopping = self._loop.create_task(self._stop(grace), name="timewheel stop")
-        elif grace <= 0 and self._engine is not None:
-            self._engine.worker.hurry()
+        assert self._place is not None, "a scheduler that was started has a place"
+        self._place.check()
+        if self._stopping is not None and self._engine is not None:
+            self._engine.worker.hurry(grace)
+        stopping = self._stop_soon(grace)
         context = CURRENT.get(None)
         if context is None or context.scheduler is not self:
-            await asyncio.shield(self._stopping)
+            await asyncio.shield(stopping)
+
+    def _stop_soon(self, grace_s: float) -> asyncio.Task[None]:
+        if self._stopping is None:
+            self._stopping = asyncio.get_running_loop().create_task(self._stop_surely(grace_s), name="timewheel stop")
+        return self._stopping
+
+    async def _stop_surely(self, grace_s: float) -> None:
+        """Stop, though a stranger may cancel it (the loop's end may, too, and then stops at once)."""
+        while True:
+            try:
+                await self._stop(grace_s)
+            except asyncio.CancelledError:
+                if self._keeper is None or self._keeper.loop_ended:
+                    raise
+                _log.warning("somebody cancelled the stop of timewheel; it goes on")
+            else:
+                return
 
     async def _stop(self, grace_s: float) -> None:
         if self._standby is not None:
@@ -167,6 +191,15 @@ class Life:
             self._state = SchedulerState.STOPPED
         self._engine = None
         self._signal()
+        if self._keeper is not None:
+            self._keeper.over()
+
+    async def _stop_with_the_loop(self) -> None:
+        """Stop at once. The loop's end has also cancelled a stop that was under way."""
+        if self._stopping is not None:
+            await asyncio.wait([self._stopping])
+        if self._state is not SchedulerState.STOPPED:
+            await self._stop(0)
 
     # ---- what the engine tells ---------------------------------------------------------------------------------------
 
@@ -178,14 +211,13 @@ class Life:
         if self._manners.on_failure is not None:
             try:
                 self._manners.on_failure(cause)
-            except Exception:  # noqa: BLE001  the user's hook cannot hurt the scheduler
+            except (Exception, asyncio.CancelledError):  # noqa: BLE001  the user's hook cannot hurt the scheduler
                 _log.exception("on_failure raised")
 
     def engine_interrupted(self) -> None:
         """A handler raised KeyboardInterrupt."""
         self._interrupted = True
-        if self._stopping is None and self._loop is not None:
-            self._stopping = self._loop.create_task(self._stop(INTERRUPT_GRACE_S), name="timewheel stop")
+        self._stop_soon(INTERRUPT_GRACE_S)
 
     def _signal(self) -> None:
         if self._changed is not None:
@@ -193,32 +225,19 @@ class Life:
 
     # ---- guards ------------------------------------------------------------------------------------------------------
 
-    def _is_here(self) -> bool:
-        """Whether the caller runs in the process and on the loop that this was started in."""
-        try:
-            return asyncio.get_running_loop() is self._loop and forks.generation() == self._generation
-        except RuntimeError:
-            return False
-
-    def _check_place(self) -> None:
-        if forks.generation() != self._generation:
-            raise ForkedScheduler(
-                f"this scheduler was started in process {self._pid} and is used in its forked child {os.getpid()}: "
-                f"make and start one in the child"
-            )
-        if not self._is_here():
-            raise WrongThread(
-                "this scheduler runs on another event loop: from a thread or another loop use scheduler.blocking, "
-                "for instance scheduler.blocking.after(5, fn)"
-            )
+    def check_process(self) -> None:
+        """Raise ForkedScheduler in a child that was forked after the start."""
+        if self._place is not None:
+            self._place.check_process()
 
     def _guard(self, write: bool) -> None:
         state = self._state
-        if state is SchedulerState.RUNNING and self._is_here():
+        if state is SchedulerState.RUNNING and self._place is not None and self._place.is_here():
             return
         if state is SchedulerState.NEW or state is SchedulerState.STOPPED:
             raise NotStarted(f"the scheduler is {state}: use it inside `async with scheduler:` or after `start()`")
-        self._check_place()
+        assert self._place is not None, "a scheduler that was started has a place"
+        self._place.check()
         self._raise_if_failed()
         if write and state is SchedulerState.STANDBY:
             raise NotOwner(

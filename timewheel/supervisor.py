@@ -1,4 +1,4 @@
-"""The supervisor: keeps the doers' tasks running, and ends them all together."""
+"""The supervisor keeps the doers' tasks running and ends them all together; the keeper sees that they are stopped."""
 
 from __future__ import annotations
 
@@ -65,3 +65,49 @@ class Supervisor:
                 return
             else:
                 return
+
+
+class Keeper:
+    """Stops what its owner did not: `asyncio.run` ends by cancelling all tasks, and waits until they have ended."""
+
+    def __init__(self, stop: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        self._stop = stop
+        self._watch = _Watch()
+        self._task = asyncio.get_running_loop().create_task(self._keep(), name="timewheel keeper")
+
+    @property
+    def loop_ended(self) -> bool:
+        """Whether the loop's runner has cancelled every task."""
+        return self._watch.loop_ended
+
+    def over(self) -> None:
+        """It was stopped: nothing is left to be kept."""
+        if not self._watch.done():
+            self._watch.set_result(None)
+
+    async def _keep(self) -> None:
+        while True:
+            try:
+                await self._watch
+            except asyncio.CancelledError:
+                if self._watch.loop_ended:
+                    _log.error("the event loop ended before the scheduler was stopped: use `async with scheduler:`")
+                    await self._stop()
+                    return
+                self._watch = _Watch()
+            else:
+                return
+
+
+class _Watch(asyncio.Future[None]):
+    """Notices who cancels the task that awaits it: somebody on the loop, or, while nothing runs on it, its runner."""
+
+    loop_ended = False
+
+    def cancel(self, msg: Any = None) -> bool:
+        """Called by the task that is cancelled."""
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            self.loop_ended = True
+        return super().cancel(msg)

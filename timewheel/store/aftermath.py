@@ -92,3 +92,11 @@ async def to_the_end(work: Coroutine[Any, Any, T]) -> T:
     if cancelled is not None:
         asyncio.current_task().cancel()  # type: ignore[union-attr]  # we run in a task; it ends at its next await
     return task.result()
+
+
+async def let_others_run() -> None:
+    """Leave the loop to others for a turn, in the midst of what is done as a whole; being cancelled comes after."""
+    try:
+        await asyncio.sleep(0)
+    except asyncio.CancelledError:
+        asyncio.current_task().cancel()  # type: ignore[union-attr]  # we run in a task; it ends at its next await

@@ -74,11 +74,13 @@ class Backlog:
         self.submits.clear()
         return dropped
 
-    def clear(self) -> None:
-        """Forget everything."""
+    def empty(self) -> list[Entry]:
+        """Take everything out."""
+        everything = list(self)
         for queue in self._queues():
             queue.clear()
         self.limits = None
+        return everything
 
     def _queues(self) -> tuple[deque[Entry], ...]:
         return self.settles, self.verbs, self.submits, self.claims, self.rest

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from timewheel.alarm import Alarm
 from timewheel.errors import JournalBusy, JournalFull, JournalUnknown, Overloaded
 from timewheel.events import Committed, Notices, StorageTrouble
-from timewheel.store.aftermath import Aftermath, Tally, ignore, reply_to, to_the_end
+from timewheel.store.aftermath import Aftermath, Tally, ignore, let_others_run, reply_to, to_the_end
 from timewheel.store.backlog import Backlog, Entry, Receiver, claims_of, tell
 from timewheel.store.changes import AddEntry, Cancel, Change, Claim, Reschedule, Rest, SaveLimits, Settle, Submit
 from timewheel.store.patience import Patience
@@ -186,7 +186,7 @@ class Committer:
             self._notices.emit(Committed(len(batch), self._clock.boot_us() - began))
         for begin in range(0, max(1, len(batch)), PORTION):
             if begin:
-                await asyncio.sleep(0)  # others want the loop too
+                await let_others_run()
             end = begin + PORTION
             self._aftermath.committed(changes[begin:end], outcomes[begin:end])
             for (_, receive), outcome in zip(batch[begin:end], outcomes[begin:end], strict=True):
@@ -211,7 +211,7 @@ class Committer:
         elif isinstance(error, JournalUnknown) and self._patience.with_unknown(self._clock.boot_us()):
             await self._reopen(batch, error)
         else:
-            self._fail(error, batch)
+            self.end(error, batch)
 
     async def _reopen(self, batch: list[Entry], error: JournalUnknown) -> None:
         told = self._backlog.put_back(batch, (Submit, Cancel, Reschedule, Claim, AddEntry))
@@ -219,16 +219,15 @@ class Committer:
             await to_the_end(self._store.reopen())
             await to_the_end(self._aftermath.journal_unknown(claims_of(told)))
         except (Exception, asyncio.CancelledError) as worse:  # noqa: BLE001  nobody else knows of this batch
-            self._fail(worse, told)
+            self.end(worse, told)
             return
         tell(told, error)
 
-    def _fail(self, cause: BaseException, batch: list[Entry]) -> None:
+    def end(self, cause: BaseException, batch: Iterable[Entry] = ()) -> None:
+        """Write nothing any more, and tell everyone who waits the cause."""
         self._failed = cause
         self._aftermath.journal_failed(cause)
-        waiting = [*batch, *self._backlog]
-        self._backlog.clear()
-        tell(waiting, cause)
+        tell([*batch, *self._backlog.empty()], cause)
         self._room.admit()
         self._idle.set()
         self._written.ring()

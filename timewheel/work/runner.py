@@ -156,7 +156,10 @@ class Runner:
 
     async def _finish(self, run: Run, awaitable: Any) -> None:
         """A sync handler gave back an awaitable: it is awaited on the loop."""
+        run.handle = asyncio.current_task()
         try:
+            if run.stopping is not None:  # see _drive
+                raise asyncio.CancelledError
             enter(run.context)
             value = await awaitable
         except BaseException as error:  # noqa: BLE001  see _drive
@@ -208,7 +211,15 @@ class Runner:
         return run.task.fn(*run.args, **run.kwargs)
 
     def _await_on_loop(self, run: Run, awaitable: Any) -> None:
-        run.handle = self._loop.create_task(self._finish(run, awaitable), context=self._context.copy())
+        task = self._loop.create_task(self._finish(run, awaitable), context=self._context.copy())
+        task.add_done_callback(lambda _: self._never_finished(run, awaitable))
+
+    def _never_finished(self, run: Run, awaitable: Any) -> None:
+        """The task is done: if it was cancelled before its first step, it did not say so itself."""
+        if inspect.iscoroutine(awaitable):
+            awaitable.close()
+        if run.handle is None:
+            self._ended(run, asyncio.CancelledError(), None)
 
     def _tell(self, callback: Callable[..., None], *arguments: Any) -> None:
         try:

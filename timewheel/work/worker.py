@@ -7,14 +7,14 @@ WAITING (overrun), or DEAD, until the handler ends at last; what it returns then
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from timewheel.alarm import Alarm
 from timewheel.codec import loads_call
 from timewheel.errors import NotSerializable
-from timewheel.model import SECOND_US, AttemptState, ClockKind, JobState, Now, WaitingReason, job_text
+from timewheel.model import MAX_TIME_US, SECOND_US, AttemptState, ClockKind, JobState, Now, WaitingReason, job_text
 from timewheel.work.context import JobContext, request_cancel
 from timewheel.work.lifecycle import SHUTDOWN, Decision, Ending, EndingKind, decide
 from timewheel.work.runner import Run, Runner, Stopping
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("timewheel")
 OVERRUN_AFTER_S = 1.0  # an async handler that ignores its cancellation for longer than this overruns
-LAST_WORD_S = 0.5  # what a handler gets to end after the grace
+LAST_WORD_US = SECOND_US // 2  # what a handler gets to end after the grace
 
 
 class Worker:
@@ -51,9 +51,8 @@ class Worker:
         self._scheduler = scheduler
         self._runner = Runner(threads, now, clock, began=self._began, ended=self._ended, early=self._came_early)
         self._runs: dict[int, Run] = {}  # by job id: every attempt that passed the gate and has not ended
-        self._empty = asyncio.Event()
-        self._empty.set()
-        self._hurried = False
+        self._emptied = Alarm(clock)
+        self._grace_ends = 2 * MAX_TIME_US  # steady
 
     # ---- starting ----------------------------------------------------------------------------------------------------
 
@@ -72,7 +71,6 @@ class Worker:
         wall = job.due_at if job.clock is ClockKind.WALL else job.due_at + now.wall_us - now.steady_us
         run = Run(claimant, task, args, kwargs, JobContext(job.job_id, job.attempt, wall, self._scheduler))
         self._runs[job.job_id] = run
-        self._empty.clear()
         try:
             self._runner.start(run)
         except RuntimeError as error:  # no thread to be had: not the job's fault, so it costs the job nothing
@@ -195,7 +193,7 @@ class Worker:
     def _forget(self, run: Run) -> None:
         del self._runs[run.job.job_id]
         if not self._runs:
-            self._empty.set()
+            self._emptied.ring()
 
     # ---- stopping ----------------------------------------------------------------------------------------------------
 
@@ -207,7 +205,7 @@ class Worker:
     async def finish(self, grace_s: float) -> list[str]:
         """Let what runs finish, for `grace_s` at most; then stop it. The names of the handlers that would not end.
 
-        What still runs `LAST_WORD_S` after the grace is given back (RELEASED, shutdown): its attempt is not spent.
+        What still runs `LAST_WORD_US` after the grace is given back (RELEASED, shutdown): its attempt is not spent.
         """
         for run in list(self._runs.values()):
             if not run.entered:
@@ -215,10 +213,12 @@ class Worker:
                 if claimant is not None:
                     self.release(claimant, SHUTDOWN)
                     self._ledger.slot_free(claimant.queue, claimant.job.losses)
-        await self._wait_until_empty(grace_s)
+        self.hurry(grace_s)
+        await self._wait_until_empty(lambda: self._grace_ends)
         for run in list(self._runs.values()):
             self._runner.stop(run, Stopping.SHUTDOWN)
-        await self._wait_until_empty(LAST_WORD_S)
+        last_word = self._now().steady_us + LAST_WORD_US
+        await self._wait_until_empty(lambda: last_word)
         left = list(self._runs.values())
         for run in left:
             if not run.settled:
@@ -231,20 +231,11 @@ class Worker:
         self._runner.close(when_threads_end)
         return self._runner.in_threads > 0
 
-    def hurry(self) -> None:
-        """End the grace now."""
-        self._hurried = True
-        self._empty.set()
+    def hurry(self, grace_s: float) -> None:
+        """End the grace after so many seconds from now, if it would end later."""
+        self._grace_ends = min(self._grace_ends, self._now().steady_us + round(grace_s * SECOND_US))
+        self._emptied.ring()
 
-    async def _wait_until_empty(self, timeout_s: float) -> None:
-        if not self._runs or timeout_s <= 0:
-            return
-        if self._hurried:
-            timeout_s = min(timeout_s, LAST_WORD_S)
-        expired = self._clock.call_later(timeout_s, self._empty.set)
-        try:
-            await self._empty.wait()
-        finally:
-            expired.cancel()
-            if self._runs:
-                self._empty.clear()
+    async def _wait_until_empty(self, limit_us: Callable[[], int]) -> None:
+        while self._runs and (left := limit_us() - self._now().steady_us) > 0:
+            await self._emptied.wait(left / SECOND_US)
