@@ -24,7 +24,7 @@ from timewheel.ledger import Ledger
 from timewheel.model import Now, WaitingReason
 from timewheel.pulse import Pulse
 from timewheel.settings import Host, Settings
-from timewheel.store.changes import Change, Outcome, PruneKeys, Unhold
+from timewheel.store.changes import Change, Outcome, PruneKeys
 from timewheel.store.committer import Committer
 from timewheel.store.loader import Loader
 from timewheel.store.port import Owner, Ownership, Stamp
@@ -148,7 +148,8 @@ class Engine:
 
     def task_registered(self, name: str) -> None:
         """A task became known while the engine runs: its unresolvable jobs may go on."""
-        self.committer.note(Unhold(WaitingReason.UNRESOLVABLE, 1_000, (name,)))
+        held = (WaitingReason.UNRESOLVABLE, (name,))
+        self._supervisor.spawn("release of waiting jobs", lambda: self.recovery.unhold(*held))
 
     # ---- keeping it running ------------------------------------------------------------------------------------------
 

@@ -93,8 +93,9 @@ class Scheduler(Life, Scheduling):
 
         def register(fn: Callable[..., Any]) -> Callable[..., Any]:
             task = self._registry.register(fn, name=name, **options)
-            if self._engine is not None and self._state is SchedulerState.RUNNING:
-                self._engine.task_registered(task.name)
+            engine, loop = self._engine, self.loop
+            if engine is not None and loop is not None and self._state is SchedulerState.RUNNING:
+                loop.call_soon_threadsafe(engine.task_registered, task.name)  # from a sync handler's thread, too
             return fn
 
         return register if fn is None else register(fn)

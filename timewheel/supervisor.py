@@ -29,7 +29,7 @@ class Supervisor:
         self._tasks: set[asyncio.Task[None]] = set()
         self._ending = False
 
-    def spawn(self, name: str, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    def spawn(self, name: str, run: Callable[[], Coroutine[Any, Any, Any]]) -> None:
         """Run a doer until it returns, or until `end`."""
         task = asyncio.get_running_loop().create_task(self._supervise(name, run), name=f"timewheel {name}")
         self._tasks.add(task)
@@ -43,7 +43,7 @@ class Supervisor:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _supervise(self, name: str, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    async def _supervise(self, name: str, run: Callable[[], Coroutine[Any, Any, Any]]) -> None:
         """Go on through cancellations by strangers, and for a while without a readable journal."""
         faults = 0
         while not self._ending:
