@@ -1,1 +1,1 @@
-"""One file a question: python -m benchmarks.NAME."""
+"""One file a question: python -m benchmarks.NAME; python -m benchmarks runs all and prints one table."""

@@ -41,6 +41,7 @@ from timewheel import Scheduler, current
 AN_HOUR = timedelta(hours=1)
 CONCURRENCY = 1_000
 DEFAULT_CONCURRENCY = 100
+PATIENCE_S = 240
 AT_MANY = 0
 """In place of a number of callers."""
 
@@ -65,7 +66,7 @@ class Sizes(NamedTuple):
     repetitions: int
 
 
-QUICK = Sizes(200, 2_000, 5_000, 50, 1)
+QUICK = Sizes(100, 2_000, 5_000, 30, 1)
 NORMAL = Sizes(2_000, 20_000, 50_000, 200, 3)
 FULL = Sizes(5_000, 100_000, 200_000, 1_000, 5)
 
@@ -86,8 +87,9 @@ def tally(scheduler: Scheduler, expected: int) -> tuple[Noop, asyncio.Future[str
 
 
 async def settled(scheduler: Scheduler, last: asyncio.Future[str]) -> None:
-    """Wait until the last run's outcome is durable."""
-    await (await scheduler.get_job(await last)).wait()
+    """Wait until the last run's outcome is durable. Raises TimeoutError rather than wait for ever for a lost job."""
+    async with asyncio.timeout(PATIENCE_S):
+        await (await scheduler.get_job(await last)).wait()
 
 
 async def schedule(scheduler: Scheduler, noop: Noop, callers: int, jobs: int, when: timedelta) -> None:
