@@ -335,9 +335,15 @@ async def test_unknown_paths_are_404(client: httpx.AsyncClient, path: str) -> No
 
 
 async def test_other_methods_are_405(client: httpx.AsyncClient) -> None:
-    response = await client.delete(JOBS)
-    problem(response, 405, "http")
-    assert response.headers["allow"]
+    for method, path, allowed in (
+        ("DELETE", JOBS, "GET, POST"),
+        ("PUT", JOBS, "GET, POST"),
+        ("GET", f"{JOBS}/job-1/cancel", "POST"),
+        ("POST", "/livez", "GET"),
+    ):
+        response = await client.request(method, path, headers={"Content-Type": "application/json"})
+        problem(response, 405, "http")
+        assert response.headers["allow"] == allowed
 
 
 async def test_cancel_tells_the_truth(client: httpx.AsyncClient, scheduler: Scheduler, hanging: asyncio.Event) -> None:

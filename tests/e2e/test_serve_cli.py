@@ -10,8 +10,9 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import httpx
 import pytest_asyncio
-from serving import LONG_S, Child, environment, launch, serving
+from serving import LONG_S, Child, environment, serving
 
 from timewheel.cli import exits
 
@@ -99,25 +100,24 @@ async def test_import_goes_on_while_the_server_restarts(tmp_path: Path) -> None:
     async with serving(cwd=tmp_path) as first:
         port = first.url.rpartition(":")[2]
         importing = asyncio.create_task(timewheel(first, "jobs", "import", path, "--json"))
-        while not (await timewheel(first, "jobs", "list", "--limit", "1", "--json")).out:
-            assert not importing.done()
+        async with httpx.AsyncClient(base_url=first.url, timeout=LONG_S) as client:
+            while not (await client.get("/api/v1/jobs", params={"page_size": 1})).json()["items"]:
+                assert not importing.done(), importing.result()
         first.signal(signal.SIGKILL)
         await first.end()
-    second = await launch("--port", port, cwd=tmp_path)
-    await second.line("tasks:")
-    done = await importing
-    assert done.code == 0, done
-    [summary] = done.documents()
-    assert summary["created"] + summary["existed"] == 6000
-    second.url = f"http://127.0.0.1:{port}"
-    [again] = (await timewheel(second, "jobs", "import", path, "--json")).documents()
-    assert (again["created"], again["existed"]) == (0, 6000)
-    listed = (await timewheel(second, "jobs", "list", "--limit", "0", "--json")).documents()
-    assert sorted(int(job["args"][0]) for job in listed) == list(range(6000))
-    second.signal(signal.SIGTERM)
-    assert await second.end() == 0
-    found = await timewheel(second, "verify", "--db", str(tmp_path / "timewheel.db"), "--json")
-    assert (found.code, found.documents()[0]["findings"]) == (0, [])
+    async with serving("--port", port, cwd=tmp_path) as second:
+        done = await importing
+        assert done.code == 0, done
+        [summary] = done.documents()
+        assert summary["created"] + summary["existed"] == 6000
+        [again] = (await timewheel(second, "jobs", "import", path, "--json")).documents()
+        assert (again["created"], again["existed"]) == (0, 6000)
+        listed = (await timewheel(second, "jobs", "list", "--limit", "0", "--json")).documents()
+        assert sorted(int(job["args"][0]) for job in listed) == list(range(6000))
+        second.signal(signal.SIGTERM)
+        assert await second.end() == 0
+        found = await timewheel(second, "verify", "--db", str(tmp_path / "timewheel.db"), "--json")
+        assert (found.code, found.documents()[0]["findings"]) == (0, [])
 
 
 async def test_a_reader_that_goes_away_is_no_error(server: Child, tmp_path: Path) -> None:
@@ -136,3 +136,19 @@ async def test_verify_works_beside_the_owner(server: Child, tmp_path: Path) -> N
     done = await timewheel(server, "verify", "--db", str(tmp_path / "timewheel.db"))
     assert (done.code, done.out) == (0, "")
     assert "no findings" in done.err
+
+
+async def test_ctrl_c_ends_an_import_with_what_is_left(tmp_path: Path) -> None:
+    path = write(tmp_path / "jobs.jsonl", message("one"))
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "timewheel", "jobs", "import", path, "--url", "http://127.0.0.1:1", "--patience", "600",
+        env=environment(), stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    assert process.stderr is not None
+    assert b"waiting: no timewheel serve answers" in await asyncio.wait_for(process.stderr.readline(), LONG_S)
+    process.send_signal(signal.SIGINT)
+    out, err = await asyncio.wait_for(process.communicate(), LONG_S)
+    assert process.returncode == exits.INTERRUPTED
+    assert out == b"0 created, 0 already there, 0 refused\n"
+    assert err.startswith(b"interrupted; 1 lines are left")
+    assert b"Traceback" not in err

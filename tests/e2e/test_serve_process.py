@@ -56,7 +56,8 @@ APPLICATION = """
     async def raises():
         raise KeyboardInterrupt
 
-    not_one = 7
+    waiting = Scheduler("sqlite:///app.db", when_owned="wait")
+    waiting.task(name="begin")(begin)
 """
 
 
@@ -122,6 +123,22 @@ async def test_a_killed_server_leaves_a_journal_that_goes_on(application: Path) 
         assert (first["state"], second["number"]) == ("LOST", 2)
 
 
+async def test_a_standby_answers_reads_and_takes_over(application: Path) -> None:
+    async with serving("--app", "jobs:scheduler", cwd=application) as owner:
+        made = (await ask(owner, "POST", JOBS, json={"task": "begin", "args": ["end"]})).json()
+        async with serving("--app", "jobs:waiting", cwd=application) as other:
+            await other.line("standing by")
+            assert (await ask(other, "GET", "/readyz")).json()["state"] == "STANDBY"
+            assert (await ask(other, "GET", f"{JOBS}/{made['id']}")).json()["state"] == "ACTIVE"
+            assert 'timewheel_scheduler_state{state="STANDBY"} 1.0' in (await ask(other, "GET", "/metrics")).text
+            refused = await ask(other, "POST", JOBS, json={"task": "begin", "args": ["."]})
+            assert (refused.status_code, refused.json()["type"]) == (503, "urn:timewheel:problem:standby")
+            owner.signal(signal.SIGKILL)
+            await owner.end()
+            await other.line("began")
+            assert (await ask(other, "GET", "/readyz")).status_code == 200
+
+
 async def test_a_journal_that_vanishes_ends_it_with_74(tmp_path: Path) -> None:
     async with serving(cwd=tmp_path) as child:
         for path in tmp_path.glob("timewheel.db*"):
@@ -132,7 +149,7 @@ async def test_a_journal_that_vanishes_ends_it_with_74(tmp_path: Path) -> None:
 
 async def test_owned_by_another_is_75(tmp_path: Path) -> None:
     async with serving(cwd=tmp_path) as owner:
-        other = await launch(cwd=tmp_path)
+        other = await launch(cwd=tmp_path)  # ends by itself
         assert await other.end() == exits.OWNED
         assert str(owner.process.pid) in other.lines[-1]
 

@@ -68,6 +68,7 @@ async def _serve(
 
     host = f"[{options.host}]" if ":" in options.host else options.host
     app = create_app(scheduler, hosts=(host,), faults=targets.faults)
+    app.openapi()  # made now and kept: it takes too long to be made while jobs run
     port = listener.getsockname()[1]
 
     def ready() -> None:

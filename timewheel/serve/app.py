@@ -13,6 +13,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.openapi.utils import get_openapi
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
+from starlette.routing import Match
 
 from timewheel.model import SchedulerState
 from timewheel.serve import jobs
@@ -111,8 +112,17 @@ async def _answer_http(request: Request, error: Exception) -> Response:
     """What the framework itself refuses: an unknown path, a method that is not there."""
     assert isinstance(error, HTTPException)
     headers = dict(error.headers or {})
+    if error.status_code == 405:
+        headers["Allow"] = ", ".join(_methods(request))
     detail = _SAID.get(error.status_code, str(error.detail))
     return Problem(error.status_code, "http", detail, headers=headers).response(instance_of(request.scope))
+
+
+def _methods(request: Request) -> list[str]:
+    """What a path can do; the framework names only the methods of the first route that has it."""
+    routes = request.app.router.routes
+    scopes = {method: {**request.scope, "method": method} for method in ("GET", "POST", "PUT", "PATCH", "DELETE")}
+    return [name for name, scope in scopes.items() if any(each.matches(scope)[0] is Match.FULL for each in routes)]
 
 
 async def _answer_invalid(request: Request, error: Exception) -> Response:
