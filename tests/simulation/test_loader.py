@@ -12,6 +12,7 @@ from timewheel.events import SweepFound
 from timewheel.model import SECOND_US, ZERO_KEY, JobState
 from timewheel.store import loader
 from timewheel.testing.virtual import VirtualMachine
+from timewheel.wheel import ticker
 from timewheel_storage.memory import MemoryStore
 
 
@@ -120,6 +121,25 @@ def test_memory_is_bounded_by_pages_and_lane_limits():
     stage.play(scene)
     assert stage.tags() == list(range(300))
     assert most <= loader.LANE_LIMIT + 2 * loader.PAGE
+
+
+@pytest.mark.usefixtures("_small_pages")
+@pytest.mark.parametrize("spread_us", [0, 10, 10_000])
+def test_pages_and_portions_do_not_overtake_one_another(spread_us, monkeypatch):
+    """B49: what a page brings goes behind what the wheel has not fired yet, however the two doers take turns."""
+    monkeypatch.setattr(ticker, "PORTION", 1)
+    for seed in range(6):
+        stage = Stage(VirtualMachine(seed=seed, shuffle=True), concurrency=2)
+
+        async def scene(scheduler, stage=stage):
+            start = stage.machine.now() + timedelta(seconds=5)
+            dues = [start + timedelta(microseconds=spread_us * number) for number in range(80)]
+            await scheduler.at_many(scheduler.new(due, "busy", number, 0.001) for number, due in enumerate(dues))
+            await stage.machine.sleep(8)
+
+        stage.play(scene)
+        in_twos = [sorted(stage.tags()[place : place + 2]) for place in range(0, 80, 2)]
+        assert in_twos == [[number, number + 1] for number in range(0, 80, 2)], f"seed {seed}"
 
 
 @pytest.mark.usefixtures("_small_pages")

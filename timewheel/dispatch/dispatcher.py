@@ -17,7 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from timewheel.dispatch.appointment import Appointment
-from timewheel.dispatch.gate import Claimant, Gate
+from timewheel.dispatch.gate import PATIENCE_US, Claimant, Gate
 from timewheel.dispatch.last_chance import LastChance
 from timewheel.dispatch.neighbours import Claims, Floor, Surroundings
 from timewheel.dispatch.queued import Queued
@@ -34,6 +34,7 @@ PORTION = 250  # jobs that pass the gate in one turn of the loop
 AHEAD_US = 20_000
 SLACK_US = SECOND_US // 4  # a wall clock set back by less is no step: what had fired by then is claimed all the same
 REACH_US = AHEAD_US + SLACK_US  # how far before its due time a job may be claimed, and wait at the gate
+PROMISE_US = PATIENCE_US + SECOND_US  # by then a claimed job has started, or was given back: a commit takes a second
 PATIENT_LOOK_US = 5_000  # how often a job that waits with its time come is looked at again
 
 
@@ -54,7 +55,7 @@ class Dispatcher:
         self._hinted: dict[int, int] = {}  # job id -> lane, of the claims under way
         self._last_chance = LastChance()
         self.queued = Queued(ready, self._hinted, self.gate, self._last_chance)
-        self._turn = 0
+        self._served = ""  # the queue that was claimed for last: its turn comes after all others
         self._pumping = False
         self._appointment = Appointment(clock, self._pump)
 
@@ -140,17 +141,14 @@ class Dispatcher:
 
     def _claim_what_may_start(self, now: Now) -> None:
         claimed = False
-        queues = self.ready.queues()
-        self._turn += 1
-        for position in range(len(queues)):
-            queue = queues[(position + self._turn) % len(queues)]
+        queues = self.ready.queues(self._served)
+        for position, queue in enumerate(queues):
             room = self.limits.room(queue, now.steady_us, AHEAD_US)
             if room > 0:
                 share = max(1, self.limits.room_of_whole(now.steady_us, AHEAD_US) // (len(queues) - position))
                 claimed |= self._claim(queue, min(room, share, MOST_HINTS), now)
         if claimed:
-            values = self.limits.to_save(now.steady_us + AHEAD_US)
-            if values:
+            if values := self.limits.to_save(now.steady_us + PROMISE_US):
                 self._claims.save_limits(SaveLimits(values))
             self._surroundings.drained()
 
@@ -158,6 +156,7 @@ class Dispatcher:
         hints = self.ready.take(queue, most, now)
         if not hints:
             return False
+        self._served = queue
         self.limits.take_slots(queue, len(hints))
         hinted = self._hinted
         for _, job_id, lane in hints:

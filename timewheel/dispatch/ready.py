@@ -128,9 +128,11 @@ class Ready:
         offset = now.wall_us - now.steady_us
         return min((row.rank(offset)[0] - row.handicap for row in self._filled(queue)), default=None)
 
-    def queues(self) -> list[str]:
-        """The names of the queues that have entries, longest busy first."""
-        return list(self._busy)
+    def queues(self, served: str = "") -> list[str]:
+        """The names of the queues that have entries, longest busy first; after `served` it is the next one's turn."""
+        names = list(self._busy)
+        turn = names.index(served) + 1 if served in self._busy else 0
+        return names[turn:] + names[:turn]
 
     def size(self, lane_number: int) -> int:
         """How many entries a lane has."""

@@ -147,12 +147,14 @@ class Loader:
         if book.frontier.due_at >= now + HORIZON_US - RENEW_US:
             return False
         if book.frontier.due_at <= now + LEAD_US:  # due jobs are only on disk: ready must never run dry of them
-            return self._queued.ready_size(book.lane.number) < LOW
+            return self._queued.ready_size(book.lane.number) < LOW and not self._wheels.lags(book.lane.clock)
         return self._held(book) < LOW
 
     def _until_next_look_s(self) -> float:
         """A lane that was crowded when it was last looked at wants a page when its frontier comes near."""
         now = self._now()
+        if any(self._wheels.lags(kind) for kind in ClockKind):
+            return LEAD_US / SECOND_US
         nears = (book.frontier.due_at - LEAD_US - now.on(book.lane.clock) for book in self._books.values())
         return min([LOOK_S, *(near / SECOND_US for near in nears if near > 0)])
 

@@ -26,6 +26,9 @@ class Wheels(Protocol):
     def drop(self, kind: ClockKind) -> None:
         """Forget a whole wheel."""
 
+    def lags(self, kind: ClockKind) -> bool:
+        """Whether jobs that are due wait in the wheel."""
+
     def fired_until_us(self, kind: ClockKind) -> int:
         """Whatever is due before this instant is not in the wheel."""
 

@@ -34,10 +34,11 @@ LAST_ID = (1 << 63) - 1
 class _Side:
     """One wheel with what belongs to it."""
 
-    __slots__ = ("edge", "fresh", "sizes", "wheel")
+    __slots__ = ("edge", "fresh", "lags", "sizes", "wheel")
 
     def __init__(self, edge: int) -> None:
-        self.edge = edge  # the wheel was advanced to this instant; what is due by then goes straight to ready
+        self.edge = edge  # the wheel was advanced to this instant; what is due by then goes straight to ready,
+        self.lags = False  # unless the wheel has more to fire up to there, which goes first
         self.wheel = Wheel(edge)
         self.fresh: Wheel | None = None
         self.sizes: Counter[int] = Counter()  # entries by lane
@@ -69,7 +70,7 @@ class Ticker:
     def insert(self, kind: ClockKind, due_us: int, job_id: int, lane: int) -> None:
         """Keep a job until it is due."""
         side = self._sides[kind]
-        if due_us <= side.edge:
+        if due_us <= side.edge and not side.lags:
             self._fire([(due_us, job_id, lane)])
             return
         side.wheel.insert(due_us, job_id, lane)
@@ -85,7 +86,7 @@ class Ticker:
         if fresh:
             _pour(side.fresh, lane, keys)
             return
-        due = bisect_right(keys, (side.edge, LAST_ID))
+        due = 0 if side.lags else bisect_right(keys, (side.edge, LAST_ID))
         if due:
             self._fire([(due_us, job_id, lane) for due_us, job_id in keys[:due]])
         _pour(side.wheel, lane, keys[due:])
@@ -96,6 +97,10 @@ class Ticker:
     def size(self, kind: ClockKind, lane: int) -> int:
         """How many entries of a lane wait in its wheel, stale ones included."""
         return self._sides[kind].sizes[lane]
+
+    def lags(self, kind: ClockKind) -> bool:
+        """Whether jobs that are due wait in the wheel: there were more than one turn could fire."""
+        return self._sides[kind].lags
 
     def fired_until_us(self, kind: ClockKind) -> int:
         """Whatever is due before this instant has left the wheel, or never enters it."""
@@ -125,6 +130,7 @@ class Ticker:
             for side in sides:
                 if side.fresh is not None:
                     side.wheel = side.fresh
+                    side.lags = True
                     side.recount()
         finally:
             for side in sides:
@@ -151,7 +157,8 @@ class Ticker:
             if fired:
                 side.sizes.subtract(Counter([lane for _, _, lane in fired]))
                 self._fire(fired)
-            if side.wheel.behind(side.edge):
+            side.lags = side.wheel.behind(side.edge)
+            if side.lags:
                 sleep = 0
             due = side.wheel.next_due_us()
             if due is not None:
