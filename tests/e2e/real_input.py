@@ -254,7 +254,7 @@ class Scenario:
         self._folder = folder
         self._target = target
         self._say = say
-        self._server = Server(folder)
+        self.server = Server(folder)
         self._file = folder / "jobs.jsonl"
         self._failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()  # the import, for good
         self.seen = Evidence(plan)
@@ -265,18 +265,18 @@ class Scenario:
         self._file.write_bytes(content)
         self.seen.sha256 = hashlib.sha256(content).hexdigest()
         try:
-            await self._server.start()
-            self._say(f"serving at {self._server.url}, importing {self._plan.jobs:,} jobs")
+            await self.server.start()
+            self._say(f"serving at {self.server.url}, importing {self._plan.jobs:,} jobs")
             await self._import_and_kill()
             self.seen.again = await self._command("jobs", "import", self._file.name, "--json")
             self.seen.listed = await self._command("jobs", "list", "--limit", "0", "--json")
             self._say("reading the attempts")
             await self._read_attempts()
-            self.seen.stopped = await self._server.signal(signal.SIGTERM)
-            self.seen.last_line = self._server.lines[-1]
+            self.seen.stopped = await self.server.signal(signal.SIGTERM)
+            self.seen.last_line = self.server.lines[-1]
             self.seen.verified = await self._command("verify", "--db", "jobs.db", "--json")
         finally:
-            await self._server.close()
+            await self.server.close()
             self.seen.hits = self._target.hits
 
     async def _import_and_kill(self) -> None:
@@ -307,23 +307,23 @@ class Scenario:
     async def _until(self, reached: Callable[[], bool]) -> None:
         """Wait until the target has seen something; raise when the server ends before, or the import fails."""
         waiting = asyncio.create_task(self._target.until(reached))
-        ending = asyncio.create_task(self._server.ended())
+        ending = asyncio.create_task(self.server.ended())
         try:
             await asyncio.wait([waiting, ending, self._failed], return_when=asyncio.FIRST_COMPLETED)
             if self._failed.done():
                 self._failed.result()
             if not waiting.done():
-                raise AssertionError(self._server.story("the server ended by itself"))
+                raise AssertionError(self.server.story("the server ended by itself"))
         finally:
             waiting.cancel()
             ending.cancel()
 
     async def _kill(self) -> None:
         at_s = time.monotonic()
-        code = await self._server.signal(signal.SIGKILL)
+        code = await self.server.signal(signal.SIGKILL)
         ended_at_s = time.monotonic()
         number = len(self._target.hits)
-        await self._server.start()
+        await self.server.start()
         serving_s = time.monotonic() - at_s
         self.seen.kills.append(Kill(at_s, ended_at_s, code, serving_s, serving_s))
         self._say(f"killed at request {number:,}; served again after {serving_s:.2f} s")
@@ -335,7 +335,7 @@ class Scenario:
         async with aiohttp.ClientSession() as session:
             query = [("page_size", "1"), *(("state", state) for state in OPEN)]
             while True:
-                async with session.get(f"{self._server.url}/api/v1/jobs", params=query) as answer:
+                async with session.get(f"{self.server.url}/api/v1/jobs", params=query) as answer:
                     page = await answer.json()
                     assert answer.status == 200, page
                 if not page["items"] and page["next_page_token"] is None:
@@ -349,7 +349,7 @@ class Scenario:
 
         async def read_some(session: aiohttp.ClientSession) -> None:
             for job in jobs:  # shared: each worker takes the next one
-                async with session.get(f"{self._server.url}/api/v1/jobs/{job['id']}/attempts") as answer:
+                async with session.get(f"{self.server.url}/api/v1/jobs/{job['id']}/attempts") as answer:
                     self.seen.attempts[job["id"]] = (await answer.json())["items"]
 
         async with aiohttp.ClientSession(raise_for_status=True) as session:
@@ -358,7 +358,7 @@ class Scenario:
     async def _command(self, *arguments: str) -> Done:
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "timewheel", *arguments, cwd=self._folder,
-            env=environment(TIMEWHEEL_URL=self._server.url), stdin=DEVNULL, stdout=PIPE, stderr=PIPE,
+            env=environment(TIMEWHEEL_URL=self.server.url), stdin=DEVNULL, stdout=PIPE, stderr=PIPE,
         )  # fmt: skip
         try:
             out, said = await process.communicate()
@@ -371,11 +371,14 @@ class Scenario:
 
 
 async def play(plan: Plan, folder: Path, say: Say) -> Evidence:
-    """Play a plan in an empty folder. Raises AssertionError or TimeoutError when it cannot be brought to its end."""
+    """Play a plan in an empty folder. Raises AssertionError when it cannot be brought to its end."""
     async with Target(plan, say) as target:
         scenario = Scenario(plan, folder, target, say)
-        async with asyncio.timeout(plan.deadline_s):
-            await scenario.run()
+        try:
+            async with asyncio.timeout(plan.deadline_s):
+                await scenario.run()
+        except TimeoutError:
+            raise AssertionError(scenario.server.story(f"no end within {plan.deadline_s:g} s")) from None
         return scenario.seen
 
 

@@ -17,11 +17,7 @@ DEADLINE_S = 240.0
 
 async def check(plan: Plan, folder: Path) -> Evidence:
     """Play a plan; nothing may be wrong, and what it is about must have happened."""
-    said: list[str] = []
-    try:
-        seen = await play(plan, folder, said.append)
-    except TimeoutError:
-        raise AssertionError("\n".join(["no end in sight:", *said])) from None
+    seen = await play(plan, folder, lambda _: None)
     assert faults_of(seen) == [], report(seen)
     assert len(seen.hits) > plan.jobs
     assert seen.states()["FAILED_RETRYABLE"] > 0
