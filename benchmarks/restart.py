@@ -3,10 +3,11 @@
     python -m benchmarks.restart [--quick | --full] [--dir FOLDER]
 
 One SQLite file a size. Of the pending jobs nine in ten are far, due between an hour and thirty days from now, and one
-in ten is near, due within the coming hour but not in its first ten minutes; instants drawn at random (seed 0). They are
-made with `at_many` and durability="process", which makes no difference to the file. Last come ten jobs that are due a
-second later; then the maker stops at once, so that they are overdue when the next process starts. A new process then
-opens the file with the default durability and measures
+in ten is near, made last and due between two and fifteen minutes later, so that with 10**6 pending the first page of
+the due index is full; instants drawn at random (seed 0). They are made with `at_many` and durability="process", which
+makes no difference to the file, and counted. Last come ten jobs that are due a second later; then the maker stops at
+once, so that they are overdue when the next process starts. A new process then opens the file with the default
+durability and measures
 
 - running_s: from the call of `start()` until it returns, in state RUNNING;
 - first_job_s: from the call of `start()` until the handler of the first overdue job is entered;
@@ -40,7 +41,7 @@ A_CALL = 10_000
 OVERDUE = 10
 NEAR_SHARE = 10
 """One in so many is near."""
-NEAR_FROM_S, NEAR_TO_S, FAR_TO_S = 600, 3_600, 30 * 86_400
+NEAR_S, FAR_S = (120, 900), (3_600, 30 * 86_400)
 SETTLE_S = 3.0
 PATIENCE_S = 120
 AIM_S, AIM_BYTES = 1.0, 150_000_000
@@ -72,22 +73,22 @@ async def make(path: Path, pending: int) -> None:
     """Fill a new file."""
     scheduler = Scheduler(f"sqlite:///{path}", durability="process")
     rng = random.Random(0)
+    near = pending // NEAR_SHARE
 
     @scheduler.task(name="noop")
     async def noop(number: int) -> None: ...
 
     async with scheduler:
-        now = time.time()
-        for first in range(0, pending, A_CALL):
-            numbers = range(first, min(first + A_CALL, pending))
-            await scheduler.at_many(scheduler.new(_due(now, number, rng), noop, number) for number in numbers)
+        for jobs, (from_s, to_s) in ((pending - near, FAR_S), (near, NEAR_S)):
+            now = time.time()
+            for first in range(0, jobs, A_CALL):
+                numbers = range(first, min(first + A_CALL, jobs))
+                await scheduler.at_many(
+                    scheduler.new(now + rng.uniform(from_s, to_s), noop, number) for number in numbers
+                )
+        made = await scheduler.jobs(state="SCHEDULED").count()
+        assert made == pending, f"{made} of {pending} jobs are SCHEDULED"
         await make_overdue(scheduler, noop)
-
-
-def _due(now: float, number: int, rng: random.Random) -> float:
-    if number % NEAR_SHARE == 0:
-        return now + rng.uniform(NEAR_FROM_S, NEAR_TO_S)
-    return now + rng.uniform(NEAR_TO_S, FAR_TO_S)
 
 
 async def make_overdue(scheduler: Scheduler, noop: Noop) -> None:
