@@ -18,7 +18,7 @@ from timewheel.handles import Draft
 from timewheel.job import Job
 from timewheel.lists import JobQuery, StateLike
 from timewheel.options import OneShotOptions
-from timewheel.work.context import CURRENT
+from timewheel.work.context import runs_inside
 
 if TYPE_CHECKING:
     from typing import Self
@@ -40,6 +40,9 @@ class Home(Protocol):
 
     def check_process(self) -> None:
         """Raise ForkedScheduler in a forked child, whose copy of the loop does not run."""
+
+    def raise_if_failed(self) -> None:
+        """Raise SchedulerFailed after a fault."""
 
     async def start(self) -> None:
         """See Scheduler.start."""
@@ -171,9 +174,7 @@ class Blocking(BlockingScheduling):
         """Stop the scheduler (see Scheduler.stop), and the loop if `start` of this object made it."""
         loop = self._home.loop
         self._wait_for(self._home.stop(grace_s))
-        context = CURRENT.get(None)
-        inside = context is not None and context.scheduler is self._home  # a handler: the stop has only begun
-        if self._thread is not None and loop is not None and not inside:
+        if self._thread is not None and loop is not None and not runs_inside(self._home):
             self._end_loop(loop)
 
     def _end_loop(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -190,6 +191,8 @@ class Blocking(BlockingScheduling):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
+        if error is None:
+            self._home.raise_if_failed()
 
 
 def _running_loop() -> asyncio.AbstractEventLoop | None:

@@ -19,7 +19,7 @@ from timewheel.settings import Settings
 from timewheel.supervisor import Keeper
 from timewheel.tasks import TaskRegistry
 from timewheel.times import delay_us
-from timewheel.work.context import CURRENT
+from timewheel.work.context import runs_inside
 
 if TYPE_CHECKING:
     from timewheel.store.port import Store
@@ -152,8 +152,7 @@ class Life:
         if self._stopping is not None and self._engine is not None:
             self._engine.worker.hurry(grace)
         stopping = self._stop_soon(grace)
-        context = CURRENT.get(None)
-        if context is None or context.scheduler is not self:
+        if not runs_inside(self):
             await asyncio.shield(stopping)
 
     def _stop_soon(self, grace_s: float) -> asyncio.Task[None]:
@@ -238,13 +237,14 @@ class Life:
             raise NotStarted(f"the scheduler is {state}: use it inside `async with scheduler:` or after `start()`")
         assert self._place is not None, "a scheduler that was started has a place"
         self._place.check()
-        self._raise_if_failed()
+        self.raise_if_failed()
         if write and state is SchedulerState.STANDBY:
             raise NotOwner(
                 f"another process owns {self._store.path}: this one stands by and can only read until it takes over"
             )
 
-    def _raise_if_failed(self) -> None:
+    def raise_if_failed(self) -> None:
+        """Raise SchedulerFailed after a fault."""
         if self._cause is not None:
             message = f"the scheduler stopped after a fault: {type(self._cause).__name__}: {self._cause}"
             raise SchedulerFailed(message, cause=self._cause) from self._cause

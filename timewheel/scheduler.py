@@ -121,7 +121,7 @@ class Scheduler(Life, Scheduling):
                 self._changed.clear()
         finally:
             await self.stop()
-        self._raise_if_failed()
+        self.raise_if_failed()
         if self._interrupted:
             raise KeyboardInterrupt
 
@@ -140,7 +140,7 @@ class Scheduler(Life, Scheduling):
     ) -> None:
         await self.stop()
         if error is None:
-            self._raise_if_failed()
+            self.raise_if_failed()
 
     async def wait_failed(self) -> BaseException:
         """Wait until the scheduler fails; returns the cause."""

@@ -96,6 +96,12 @@ def current() -> JobContext:
     return context
 
 
+def runs_inside(scheduler: object) -> bool:
+    """Whether this code runs in a handler of that scheduler."""
+    context = CURRENT.get(None)
+    return context is not None and context.scheduler is scheduler
+
+
 def enter(context: JobContext) -> Token[JobContext]:
     """Make a context the current one until `leave(token)`, or until its task or copied context ends."""
     return CURRENT.set(context)
