@@ -39,10 +39,7 @@ class Desk(Submissions):
     def offset_us(self) -> int:
         """Wall minus steady at present; 0 while another process keeps the steady time."""
         engine = self._engine()
-        if engine is None:
-            return 0
-        now = engine.now()
-        return now.wall_us - now.steady_us
+        return 0 if engine is None else engine.timeline.shown_offset_us
 
     def check_room(self, jobs: int) -> None:
         """Raise Overloaded when the committer has no room for so many: for callers that must not wait."""
@@ -137,6 +134,7 @@ class Desk(Submissions):
         due_minute, _ = await self._store.fullest_second(now, 60 * SECOND_US)
         _, fullest = await self._store.fullest_second(now, 3600 * SECOND_US)
         return Statistics(
+            now,
             await self._store.depths(now),
             due_minute,
             fullest,

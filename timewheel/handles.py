@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from timewheel.model import AttemptRecord, AttemptState, SchedulerState
+from timewheel.model import AttemptRecord, AttemptState, Now, SchedulerState
 from timewheel.times import utc_datetime
 
 if TYPE_CHECKING:
@@ -124,8 +124,12 @@ class Query(Generic[T_co]):
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """Numbers about a running scheduler, for metrics. Depths come from the journal, the rest from memory."""
+    """Numbers about a running scheduler, for metrics. Depths come from the journal, the rest from memory.
 
+    `now` is when they were taken: what a due time is compared with to become an age.
+    """
+
+    now: Now
     depths: list[LaneDepth]
     due_next_minute: int
     fullest_second_next_hour: int

@@ -18,6 +18,7 @@ from timewheel.model import SECOND_US, Anchor, Now
 
 STEP_US = SECOND_US // 4  # a larger difference between wall and elapsed time is a step, not drift
 SUSPEND_US = SECOND_US // 4
+SHOWN_DRIFT_US = 1_000  # a steady time is shown on the wall scale; its last digits should not dance with the drift
 
 
 class Reading(NamedTuple):
@@ -36,13 +37,17 @@ class Observed(NamedTuple):
 
 
 class Timeline:
-    """Steady time on top of a machine's clocks, and the detector of steps and suspends."""
+    """Steady time on top of a machine's clocks, and the detector of steps and suspends.
+
+    `shown_offset_us` is wall minus steady, for showing steady times: it follows the wall clock by the millisecond.
+    """
 
     def __init__(self, anchor: Anchor | None, boot_id: str, reading: Reading) -> None:
         """`anchor`: what the journal's last commit saved, None for a new journal: steady then begins at wall."""
         self.boot_id = boot_id
         self._offset = _steady_at_start(anchor, boot_id, reading) - reading.boot_us
         self._last = reading
+        self.shown_offset_us = reading.wall_us - reading.boot_us - self._offset
 
     def now(self, wall_us: int, boot_us: int) -> Now:
         """Both clocks at this moment."""
@@ -63,6 +68,9 @@ class Timeline:
         elapsed = reading.boot_us - last.boot_us
         step = reading.wall_us - last.wall_us - elapsed
         asleep = elapsed - (reading.awake_us - last.awake_us)
+        offset = reading.wall_us - reading.boot_us - self._offset
+        if abs(offset - self.shown_offset_us) > SHOWN_DRIFT_US:
+            self.shown_offset_us = offset
         return Observed(step if abs(step) > STEP_US else 0, asleep if asleep > SUSPEND_US else 0)
 
 

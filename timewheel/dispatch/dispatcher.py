@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from timewheel.ports import Clock
 
 MOST_HINTS = 1_000  # of one claim
-PORTION = 250  # jobs that pass the gate in one turn of the loop
+PORTION = 64  # jobs that pass the gate in one turn of the loop: their handlers' first lines run in the next
 AHEAD_US = 20_000
 SLACK_US = SECOND_US // 4  # a wall clock set back by less is no step: what had fired by then is claimed all the same
 REACH_US = AHEAD_US + SLACK_US  # how far before its due time a job may be claimed, and wait at the gate

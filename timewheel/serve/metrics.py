@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -17,7 +16,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from timewheel.errors import TimewheelError
-from timewheel.model import Now, SchedulerState
+from timewheel.model import SchedulerState
 from timewheel.serve.counts import US, Counts
 
 if TYPE_CHECKING:
@@ -93,13 +92,12 @@ def _of_the_moment(known: Statistics) -> Iterator[Metric]:
 
 
 def _by_queue(known: Statistics, counts: Counts) -> Iterator[Metric]:
-    now = _now(known)
     depths: dict[str, tuple[int, int, float]] = dict.fromkeys(counts.queues(), (0, 0, 0.0))
     for depth in known.depths:
         label = counts.queue(depth.lane.queue)
         scheduled, due, age_s = depths.get(label, (0, 0, 0.0))
         if depth.oldest_due_at is not None:
-            age_s = max(age_s, (now.on(depth.lane.clock) - depth.oldest_due_at) / US)
+            age_s = max(age_s, (known.now.on(depth.lane.clock) - depth.oldest_due_at) / US)
         depths[label] = (scheduled + depth.scheduled, due + depth.due, age_s)
     for column, (name, help_text) in enumerate(_QUEUE_GAUGES):
         family = GaugeMetricFamily(name, help_text, labels=("queue",))
@@ -113,13 +111,6 @@ _QUEUE_GAUGES = (
     ("timewheel_queue_due", "Those of them that are due"),
     ("timewheel_queue_oldest_age_seconds", "How long the oldest due job of a queue has been due"),
 )
-
-
-def _now(known: Statistics) -> Now:
-    """When the depths were read. Without it, the wall clock: steady time differs from it by the steps it was set."""
-    wall_us = time.time_ns() // 1000
-    now: Now = getattr(known, "now", Now(wall_us, wall_us))
-    return now
 
 
 def _gauge(name: str, help_text: str, value: float) -> Metric:
