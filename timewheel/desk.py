@@ -81,14 +81,13 @@ class Desk(Submissions):
                 latest = await self.fetch(job.number)
                 if latest.state.final:
                     return latest
-                await alarm.wait(self._patience(limit, latest))
+                await alarm.wait(self._patience(limit, latest, None if engine is not None else POLL_S))
         finally:
             if engine is not None:
                 engine.waiters.leave(job.number, alarm)
 
-    def _patience(self, limit_us: int | None, job: Job[Any]) -> float | None:
-        """How long to wait for a sign: a little where none can come, because another process runs the jobs."""
-        longest = None if self._engine() is not None else POLL_S
+    def _patience(self, limit_us: int | None, job: Job[Any], longest: float | None) -> float | None:
+        """How long to wait for a sign: a little where none can come, because another process ran the jobs at first."""
         if limit_us is None:
             return longest
         left = (limit_us - self._clock.boot_us()) / SECOND_US

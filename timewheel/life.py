@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import logging
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
 from timewheel.alarm import Alarm
@@ -15,7 +14,7 @@ from timewheel.errors import JournalOwned, NotOwner, NotStarted, SchedulerFailed
 from timewheel.events import Notices
 from timewheel.forks import Place
 from timewheel.model import SchedulerState
-from timewheel.settings import Settings
+from timewheel.settings import Manners, Settings
 from timewheel.supervisor import Keeper
 from timewheel.tasks import TaskRegistry
 from timewheel.times import delay_us
@@ -28,15 +27,6 @@ if TYPE_CHECKING:
 STANDBY_LOOK_S = 0.5
 INTERRUPT_GRACE_S = 10.0
 _log = logging.getLogger("timewheel")
-
-
-@dataclass(frozen=True, slots=True)
-class Manners:
-    """How a scheduler behaves at start and at failure."""
-
-    waits_for_ownership: bool
-    imports: tuple[str, ...]
-    on_failure: Callable[[BaseException], Any] | None
 
 
 class Life:
@@ -107,7 +97,8 @@ class Life:
                 await self._store.close()
                 raise
             self._state = SchedulerState.STANDBY
-            self._standby = self._place.loop.create_task(self._stand_by(), name="timewheel standby")
+            standby = self._surely("standby", self._stand_by, lambda: self._stopping is not None)
+            self._standby = self._place.loop.create_task(standby, name="timewheel standby")
         except BaseException:
             await self._store.close()
             raise
@@ -133,6 +124,10 @@ class Life:
                 await self._take_over()
             except JournalOwned:
                 continue  # the owner lives: look again
+            except asyncio.CancelledError:
+                await self._store.close()  # half an owner is none
+                await self._store.open()
+                raise
             except Exception as cause:  # noqa: BLE001  nobody awaits the take-over: its failure is the scheduler's
                 self.engine_failed(cause)
             return
@@ -157,20 +152,19 @@ class Life:
 
     def _stop_soon(self, grace_s: float) -> asyncio.Task[None]:
         if self._stopping is None:
-            self._stopping = asyncio.get_running_loop().create_task(self._stop_surely(grace_s), name="timewheel stop")
+            stop = self._surely("stop", lambda: self._stop(grace_s), lambda: False)
+            self._stopping = asyncio.get_running_loop().create_task(stop, name="timewheel stop")
         return self._stopping
 
-    async def _stop_surely(self, grace_s: float) -> None:
-        """Stop, though a stranger may cancel it (the loop's end may, too, and then stops at once)."""
+    async def _surely(self, what: str, run: Callable[[], Coroutine[Any, Any, None]], over: Callable[[], bool]) -> None:
+        """Run to the end, though a stranger may cancel it; not after the loop's end, nor when it is `over`."""
         while True:
             try:
-                await self._stop(grace_s)
+                return await run()
             except asyncio.CancelledError:
-                if self._keeper is None or self._keeper.loop_ended:
+                if over() or (self._keeper is not None and self._keeper.loop_ended):
                     raise
-                _log.warning("somebody cancelled the stop of timewheel; it goes on")
-            else:
-                return
+                _log.warning("somebody cancelled the %s of timewheel; it goes on", what)
 
     async def _stop(self, grace_s: float) -> None:
         if self._standby is not None:

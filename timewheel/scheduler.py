@@ -15,7 +15,7 @@ from timewheel.desk import number_of as _number_of
 from timewheel.errors import NotStarted
 from timewheel.handles import Draft, Statistics
 from timewheel.job import Job
-from timewheel.life import Life, Manners
+from timewheel.life import Life
 from timewheel.lists import JobQuery, StateLike, states_of
 from timewheel.model import ClockKind, Now, SchedulerState
 from timewheel.options import OneShotOptions, Options, TaskOptions, one_shot_options
@@ -23,7 +23,7 @@ from timewheel.policies import Queue, Rate
 from timewheel.queues import QueueHandle
 from timewheel.requests import make_submit
 from timewheel.scheduling import Scheduling
-from timewheel.settings import Settings
+from timewheel.settings import Manners, Settings
 from timewheel.store.changes import Submit
 from timewheel.store.port import JobFilter, Store
 from timewheel.system import System

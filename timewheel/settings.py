@@ -1,10 +1,10 @@
-"""What an engine is given by its scheduler."""
+"""What a Scheduler was made with, and what an engine is given by it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from timewheel.policies import Queue, Rate
@@ -12,12 +12,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What a Scheduler was made with."""
+    """Its limits."""
 
     rate: Rate | None
     concurrency: int
     threads: int
     queues: Mapping[str, Queue]
+
+
+@dataclass(frozen=True, slots=True)
+class Manners:
+    """How a scheduler behaves at start and at failure."""
+
+    waits_for_ownership: bool
+    imports: tuple[str, ...]
+    on_failure: Callable[[BaseException], Any] | None
 
 
 class Host(Protocol):
