@@ -13,7 +13,7 @@ from datetime import timedelta
 from typing import NamedTuple
 
 from timewheel import Scheduler, current
-from timewheel.model import SECOND_US, ClockKind
+from timewheel.model import SECOND_US, Now
 from timewheel.system import System
 from timewheel.testing.virtual import T0, VirtualClock, VirtualMachine
 from timewheel_storage.memory import MemoryStore
@@ -31,34 +31,42 @@ def t0(seconds: float = 0):
 # ---- journals ------------------------------------------------------------------------------------------------------
 
 
-def new_sqlite():
+class MemorySqlite(SqliteStore):
     """A journal in SQLite on one synchronous connection: no thread, no file."""
-    connection = sqlite3.connect(":memory:", isolation_level=None)
 
-    async def run(work):
-        return work(connection)
+    def __init__(self, connection=None):
+        self.connection = connection or sqlite3.connect(":memory:", isolation_level=None)
 
-    return SqliteStore(run, run, MemoryFiles())
+        async def run(work):
+            return work(self.connection)
+
+        super().__init__(run, run, MemoryFiles())
+
+    def reborn(self):
+        """What a next process finds."""
+        return MemorySqlite(self.connection)
 
 
 def crash(store):
-    """The owner's process died: what was committed is there, and nobody owns it."""
+    """The owner's process died: the store that the next one opens; it holds what was committed, and nobody owns it."""
     if isinstance(store, SlowStore):
-        crash(store.inner)
-    elif isinstance(store, MemoryStore):
-        store.abandon()
+        store.inner = crash(store.inner)
+    elif isinstance(store, MemorySqlite):
+        return store.reborn()
     else:
-        store._files.unlock()
+        store.abandon()
+    return store
 
 
-STORES = {"memory": MemoryStore, "sqlite": new_sqlite}
+STORES = {"memory": MemoryStore, "sqlite": MemorySqlite}
 
 
 class SlowStore:
     """Another store behind commits and reads that take virtual time; what was written is seen before its writer hears.
 
     `commit_s` and `read_s` are the longest times; `faults` maps the number of a commit (from 1) to (exception, whether
-    it was written all the same).
+    it was written all the same). `kill(number, written)` lets the machine die in a commit: it never returns, and `died`
+    is set.
     """
 
     def __init__(self, inner, seed=0, *, commit_s=0.0, read_s=0.0, faults=None):
@@ -67,6 +75,9 @@ class SlowStore:
         self.read_s = read_s
         self.faults = faults or {}
         self.commits = 0
+        self.busy = False  # whether a commit is under way
+        self.died = asyncio.Event()
+        self._fatal = {}
         self._random = random.Random(f"{seed} store")
 
     def __getattr__(self, name):
@@ -76,11 +87,27 @@ class SlowStore:
         if most_s:
             await asyncio.sleep(self._random.uniform(0, most_s))  # virtual
 
+    def kill(self, number, written):
+        """Die in that commit."""
+        self.died = asyncio.Event()
+        self._fatal = {number: written}
+
     async def commit(self, changes, stamp):
         self.commits += 1
-        error, written = self.faults.get(self.commits, (None, True))
+        self.busy = True
+        try:
+            return await self._commit(changes, stamp)
+        finally:
+            self.busy = False
+
+    async def _commit(self, changes, stamp):
+        fatal = self._fatal.pop(self.commits, None)
+        error, written = self.faults.get(self.commits, (None, fatal is not False))
         await self._pass(self.commit_s / 2)
         outcomes = await self.inner.commit(changes, stamp) if written else None
+        if fatal is not None:
+            self.died.set()
+            await asyncio.Event().wait()
         await self._pass(self.commit_s / 2)
         if error is not None:
             raise error
@@ -123,13 +150,14 @@ class BusyMachine(VirtualMachine):
 
 
 class Start(NamedTuple):
-    """A handler was entered: by whom, and when, in seconds since the machine was new."""
+    """A handler was entered: by whom, and when, in seconds since the machine was new and on both clocks."""
 
     tag: object
     elapsed_s: float
     wall_s: float
-    job_id: str = ""
-    attempt: int = 0
+    now: Now
+    job_id: str
+    attempt: int
 
 
 class Stage:
@@ -146,6 +174,8 @@ class Stage:
         self.diary = []
         self.running = Counter()  # by queue
         self.most_running = Counter()
+        self.most_running_at_all = 0
+        self.entered = []  # (queue, steady seconds)
         self.notices = []
 
     # -- what a test looks at --
@@ -175,7 +205,9 @@ class Stage:
     # -- handlers --
 
     def _enter(self, tag):
-        self.diary.append(Start(tag, self.elapsed_s, self.wall_s, current().job_id, current().attempt))
+        context = current()
+        now = context.scheduler._engine.now()
+        self.diary.append(Start(tag, self.elapsed_s, self.wall_s, now, context.job_id, context.attempt))
 
     async def note(self, tag):
         self._enter(tag)
@@ -184,6 +216,7 @@ class Stage:
         self._enter(tag)
         self.running[queue] += 1
         self.most_running[queue] = max(self.running[queue], self.most_running[queue])
+        self.most_running_at_all = max(self.running.total(), self.most_running_at_all)
         try:
             await asyncio.sleep(seconds)  # virtual
         finally:
@@ -218,8 +251,7 @@ class Stage:
 
         async def life():
             scheduler = self.scheduler()
-            await scheduler.start()
-            result = await scene(scheduler)
+            result = await self._begin(scheduler, scene)
             assert await scheduler._engine.loader.sweep() == 0, "a due job is nowhere in memory"
             if not crash_after:
                 await scheduler.stop()
@@ -227,18 +259,44 @@ class Stage:
 
         result = self.machine.run(life(), leave=crash_after)
         if crash_after:
-            crash(self.store)
+            self._crashed()
         return result
+
+    def play_until_death(self, scene, store):
+        """One life that ends in a crash: when the scene ends, or when the machine dies in a commit of this store."""
+
+        async def life():
+            scheduler = self.scheduler()
+            death = asyncio.ensure_future(store.died.wait())
+            living = asyncio.ensure_future(self._begin(scheduler, scene))
+            await asyncio.wait([death, living], return_when=asyncio.FIRST_COMPLETED)
+            if living.done():
+                living.result()
+
+        self.machine.run(life(), leave=True)
+        self._crashed()
+
+    async def _begin(self, scheduler, scene):
+        await scheduler.start()
+        self._watch(scheduler._engine.dispatcher.limits)
+        return await scene(scheduler)
+
+    def _watch(self, limits):
+        """Note the moments at which tokens are taken; the handler's first line may run later, when the loop is busy."""
+        enter = limits.enter
+
+        def noted(queue, now_us):
+            entered = enter(queue, now_us)
+            if entered:
+                self.entered.append((queue, now_us / SECOND_US - T0_S))
+            return entered
+
+        limits.enter = noted
+
+    def _crashed(self):
+        self.store = crash(self.store)
+        self.running.clear()
 
     def dump(self):
         """Everything in the journal."""
         return self.machine.run(self.store.dump())
-
-    def jobs(self):
-        """Every job's record, by its arguments' first item (the tag)."""
-        return {record.arguments: record for record in self.dump()["jobs"].values()}
-
-
-def clock_of(record):
-    """The name of a record's clock, for messages."""
-    return ClockKind(record.clock).name
