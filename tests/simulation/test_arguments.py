@@ -261,7 +261,7 @@ def test_b68_whatever_is_registered_is_accepted_wherever_it_is_defined(name):
     lives.live(later, {"mine": target})
 
 
-def test_note_6_a_wrapper_above_a_task_is_refused_and_a_partial_of_one_is_unfolded():
+def test_a_wrapper_above_a_task_is_refused_and_a_partial_of_one_is_unfolded():
     lives = Lives()
     scheduler = lives.scheduler()
 
@@ -279,7 +279,7 @@ def test_note_6_a_wrapper_above_a_task_is_refused_and_a_partial_of_one_is_unfold
     lives.machine.run(main())
 
 
-def test_note_6_wrappers_and_callables_that_give_awaitables_run_on_the_loop():
+def test_wrappers_and_callables_that_give_awaitables_run_on_the_loop():
     lives = Lives()
     loops = []
 
