@@ -52,7 +52,7 @@ class Lives:
                 return await scene(scheduler)
 
         result = self.machine.run(life(), leave=True)
-        crash(self.store)
+        self.store = crash(self.store)
         return result
 
 

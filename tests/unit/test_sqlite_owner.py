@@ -225,3 +225,15 @@ def test_the_descriptor_is_not_inherited(lock):
 def test_a_lock_that_cannot_be_made(tmp_path):
     with pytest.raises(JournalUnavailable):
         OwnerLock(str(tmp_path / "none" / "db.lock"), "db").take(1)
+
+
+async def test_a_clean_end_empties_the_log_into_the_database(tmp_path):
+    path = tmp_path / "j.db"
+    store = open_sqlite(str(path))
+    await store.open()
+    ownership = await store.own(owner())
+    await store.commit([submit(ownership.epoch << 40 | n) for n in range(1, 500)], stamp(ownership.epoch))
+    assert (tmp_path / "j.db-wal").stat().st_size > 0
+    await store.close()
+    log = tmp_path / "j.db-wal"
+    assert not log.exists() or log.stat().st_size == 0

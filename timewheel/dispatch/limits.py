@@ -3,6 +3,9 @@
 A job holds a *slot* of its queue and of the whole from the moment its claim is asked for until its handler has ended or
 its claim came to nothing. It takes a *token* of each rate when it enters its handler. Between the two it is promised:
 promised jobs count against the room for further claims, so that no more are claimed than may start in time.
+
+Claims cost a commit, so those for the slots that will be free by then are asked for ahead: as many more as slots lately
+came free in `ahead_us` (`Pace`), at most the concurrency once more. Who may *enter* is decided by what runs alone.
 """
 
 from __future__ import annotations
@@ -19,26 +22,57 @@ if TYPE_CHECKING:
     from timewheel.policies import Queue, Rate
 
 UNLIMITED = 1_000_000
+SPANS = 5
 WHOLE = "*"  # the name under which the whole scheduler's limits are kept
+
+
+class Pace:
+    """How many slots came free lately: what will come free in as long a time again.
+
+    Measured over `SPANS` times that time, so that a slot that comes free now and then promises nothing.
+    """
+
+    __slots__ = ("_began_us", "_lately", "freed")
+
+    def __init__(self) -> None:
+        self.freed = 0  # since the last measure
+        self._began_us = 0
+        self._lately = 0
+
+    def in_span(self, now_us: int, span_us: int) -> int:
+        """How many whole slots came free in `span_us`."""
+        elapsed = now_us - self._began_us
+        if elapsed >= SPANS * span_us > 0:
+            self._lately = self.freed * span_us // elapsed
+            self.freed = 0
+            self._began_us = now_us
+        return self._lately
 
 
 class Limit:
     """The limits and the use of one queue, or of the whole."""
 
-    __slots__ = ("bucket", "concurrency", "paused", "promised", "used")
+    __slots__ = ("bucket", "concurrency", "pace", "paused", "promised", "used")
 
     def __init__(self, concurrency: int | None, bucket: Bucket | None) -> None:
         self.concurrency = UNLIMITED if concurrency is None else concurrency
         self.bucket = bucket
         self.paused = False
+        self.pace = Pace()
         self.used = 0  # slots held: claims asked for, claimed, running
         self.promised = 0  # of those, the ones that have not taken their token yet
+
+    @property
+    def has_slot(self) -> bool:
+        """Whether fewer jobs run than may."""
+        return self.used - self.promised < self.concurrency
 
     def room(self, now_us: int, ahead_us: int) -> int:
         """How many more may be claimed now, to start within `ahead_us`."""
         if self.paused:
             return 0
-        room = self.concurrency - self.used
+        ahead = min(self.concurrency, self.pace.in_span(now_us, ahead_us))
+        room = self.concurrency + ahead - self.used
         if self.bucket is not None and room > 0:
             room = min(room, self.bucket.room(now_us, self.promised, ahead_us))
         return room
@@ -109,14 +143,18 @@ class Limits:
         """`n` jobs hold their slots no more: they ended (`entered`), or their claims came to nothing."""
         for limit in (self.whole, self.of(queue)):
             limit.used -= n
-            if not entered:
+            if entered:
+                limit.pace.freed += n
+            else:
                 limit.promised -= n
             assert limit.used >= 0, f"more slots of {queue!r} came back than were taken"
             assert limit.promised >= 0, f"more promises of {queue!r} came back than were made"
 
     def enter(self, queue: str, now_us: int) -> bool:
-        """Take one token of every rate that concerns a queue, all or none; False, and nothing is taken: not now."""
+        """Let a promised job run: with a slot free, and a token of every rate that concerns it; False: not now."""
         own = self.of(queue)
+        if not (own.has_slot and self.whole.has_slot):
+            return False
         if own.bucket is not None and own.bucket.room(now_us) < 1:
             return False
         if self.whole.bucket is not None and not self.whole.bucket.spend(now_us):

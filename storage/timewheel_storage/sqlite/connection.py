@@ -131,6 +131,10 @@ class Connections:
     async def close(self) -> None:
         """Close both; harmless when repeated."""
         await self.close_writer()
+        await self.close_reader()
+
+    async def close_reader(self) -> None:
+        """Close the reading connection. First, at a clean end: only a writer that closes last empties the log."""
         reader, self._reader = self._reader, None
         if reader is not None:
             await finished(reader.close())

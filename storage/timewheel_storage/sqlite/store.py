@@ -122,6 +122,8 @@ class SqliteStore(Reads):
         if self._owner is not None and self._is_open:
             with suppress(JournalError):  # the mark may lag, and what is wrong with a journal is told by check
                 await self._write(self._keeper.mark)
+            if self._connections is not None:
+                await self._connections.close_reader()
         await self._give_up(keep_lock=keep_ownership)
         await self._close_connections()
 
