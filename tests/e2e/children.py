@@ -16,7 +16,7 @@ import asyncio, os, sys, threading
 from timewheel import *
 
 def say(*words):
-    print(*words, flush=True)
+    os.write(1, (" ".join(map(str, words)) + "\\n").encode())  # at once: a forked child says lines on it, too
 
 def hear():
     return sys.stdin.readline().strip()
