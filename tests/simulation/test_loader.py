@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from datetime import timedelta
 
@@ -212,6 +213,21 @@ def test_the_sweep_does_not_cry_wolf_when_the_loop_was_blocked():
 
 
 @pytest.mark.usefixtures("_small_pages")
+def test_the_sweep_does_not_cry_wolf_at_a_commit_whose_outcome_is_on_its_way():
+    """The journal shows it to readers before its writer hears of it: overdue, and not in memory yet."""
+    for seed in range(4):
+        store = SlowStore(MemoryStore(), seed, commit_s=0.08, read_s=0.01)
+        stage = Stage(VirtualMachine(seed=seed, shuffle=True), store)
+
+        async def scene(scheduler, stage=stage):
+            for number in range(150):
+                await scheduler.at(t0(-100), "note", number)
+
+        stage.play(scene)
+        assert not stage.noticed(SweepFound), f"seed {seed}"
+
+
+@pytest.mark.usefixtures("_small_pages")
 def test_stale_entries_are_thrown_out_by_a_rebuild_that_loses_nothing():
     """10 jobs are moved 30 times each: the wheel may hold their former times only up to the bound."""
     stage = Stage()
@@ -231,6 +247,32 @@ def test_stale_entries_are_thrown_out_by_a_rebuild_that_loses_nothing():
     stage.play(scene)
     assert stage.tags() == list(range(8))
     assert most <= 60
+
+
+@pytest.mark.usefixtures("_small_pages")
+def test_what_is_committed_during_a_rebuild_is_in_the_fresh_wheels_too(monkeypatch):
+    """Its page had been read already: only the double insert keeps it."""
+    monkeypatch.setattr(loader, "LANE_LIMIT", 200)
+    for seed in range(4):
+        stage = Stage(VirtualMachine(seed=seed, shuffle=True), SlowStore(MemoryStore(), seed, read_s=0.3))
+
+        async def scene(scheduler, stage=stage):
+            engine = scheduler._engine
+            jobs = [await scheduler.after(100 + number, "note", number) for number in range(30)]
+            await stage.machine.sleep(5)
+            rebuilt = asyncio.ensure_future(engine.loader._rebuild())
+            turn = 0
+            while not rebuilt.done():
+                await jobs[turn % 30].reschedule(timedelta(seconds=20 + 60 * stage.machine.random.random()))
+                await stage.machine.sleep(0.02)
+                turn += 1
+            assert turn > 5
+            await check_law(stage, scheduler)
+            await stage.machine.sleep(150)
+
+        stage.play(scene)
+        assert sorted(stage.tags()) == list(range(30)), f"seed {seed}"
+        assert not stage.noticed(SweepFound), f"seed {seed}"
 
 
 class CountingStore(MemoryStore):

@@ -116,6 +116,23 @@ def test_a_step_back_makes_nobody_miss_anything():
     assert stage.when("at") == pytest.approx(600, abs=0.1)
 
 
+def test_what_waited_when_the_clock_was_set_back_has_not_been_missed():
+    """It fell due at 50 s, watched; at 100 s the clock shows 70 s again: that is no reason to call it missed."""
+    stage = Stage()
+
+    async def scene(scheduler):
+        await scheduler.queue("default").pause()
+        await schedule(scheduler, "at", 50, "at", 0)
+        await stage.machine.sleep(100)
+        stage.machine.step(-30)
+        await stage.machine.sleep(2)
+        await scheduler.queue("default").resume()
+        await stage.machine.sleep(1)
+
+    stage.play(scene)
+    assert stage.when("at") == pytest.approx(102, abs=0.1)
+
+
 def test_a_retry_is_never_a_misfire():
     """The grace is judged at the first claim only."""
     stage = Stage()

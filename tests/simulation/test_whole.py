@@ -270,6 +270,24 @@ def test_i16_recovery_may_be_cut_short_any_number_of_times(seed):
     assert all((job.state is JobState.DEAD) == (job.reason == "crash_loop") for job in jobs)
 
 
+@pytest.mark.parametrize("store", STORES)
+def test_i13_a_job_that_kills_the_process_is_dead_after_its_fourth_loss(store):
+    stage = Stage(store=STORES[store]())
+
+    async def scene(scheduler):
+        await scheduler.now("busy", "killer", 10)
+        await stage.machine.sleep(1)
+
+    stage.play(scene, crash_after=True)
+    for losses in range(1, 5):
+        stage.play(lambda _: stage.machine.sleep(1), crash_after=True)
+        [job] = stage.dump()["jobs"].values()
+        assert job.losses == losses
+        assert job.state is (JobState.DEAD if losses == 4 else JobState.ACTIVE)
+    assert job.reason == "crash_loop"
+    assert len(stage.diary) == 4
+
+
 def test_a_loop_that_ends_under_a_running_scheduler_ends():
     """asyncio.run cancels every task and waits for all of them: a scheduler that nobody stopped may not hold it up."""
     stage = Stage()
