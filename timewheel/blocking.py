@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from datetime import timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, Unpack, overload
 
@@ -101,8 +102,21 @@ class BlockingScheduling:
         """Run `fn` once, as soon as it may."""
         return BlockingJob(self._call(self._verbs.now(fn, *args, **kwargs)), self._call)
 
+    @overload
+    def new(
+        self, when: When | timedelta, fn: Callable[P, Awaitable[R]], /, *args: P.args, **kwargs: P.kwargs
+    ) -> Draft[R]: ...
+    @overload
+    def new(self, when: When | timedelta, fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Draft[R]: ...
+    @overload
+    def new(self, when: When | timedelta, fn: str, /, *args: Any, **kwargs: Any) -> Draft[Any]: ...
+    def new(self, when: When | timedelta, fn: Callable[..., Any] | str, /, *args: Any, **kwargs: Any) -> Draft[Any]:
+        """Check a job for `at_many` without scheduling it."""
+        draft: Draft[Any] = self._verbs.new(when, fn, *args, **kwargs)
+        return draft
+
     def at_many(self, drafts: Iterable[Draft[R]]) -> list[BlockingJob[R]]:
-        """Schedule what `scheduler.new` made."""
+        """Schedule what `new` made."""
         return [BlockingJob(job, self._call) for job in self._call(self._verbs.at_many(list(drafts)))]
 
 

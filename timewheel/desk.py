@@ -63,7 +63,9 @@ class Desk(Submissions):
         if isinstance(when, timedelta):
             change = Reschedule(job_id, ClockKind.STEADY, engine.now().steady_us + delay_us(when), entered=False)
         else:
-            change = Reschedule(job_id, ClockKind.WALL, when_us(when), entered=False)
+            change = Reschedule(
+                job_id, ClockKind.WALL, when_us(when, "reschedule(timedelta(seconds={}))"), entered=False
+            )
         outcome = await engine.verbs.reschedule(change)
         if isinstance(outcome, Missing):
             raise missing(job_id)

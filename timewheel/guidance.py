@@ -8,6 +8,10 @@ from typing import Any
 from timewheel.errors import InvalidOption
 from timewheel.policies import Queue, Rate
 
+_NO_SCHEDULES = (
+    "recurring schedules are not in this version; let a job schedule its successor: "
+    "await scheduler.options(idempotency_key=...).after(seconds, fn, *args)"
+)
 _TRANSLATIONS = {
     "add_job": "await scheduler.at(when, fn, *args) runs a job once",
     "scheduled_job": "await scheduler.at(when, fn, *args) runs a job once; @scheduler.task registers a function",
@@ -22,13 +26,15 @@ _TRANSLATIONS = {
     "remove_job": "await job.cancel(), or await (await scheduler.get_job(job_id)).cancel()",
     "reschedule_job": "await job.reschedule(when)",
     "get_jobs": "async for job in scheduler.jobs(state=...)",
+    "dead_letters": 'dead letters: scheduler.jobs(state="DEAD")',
+    **dict.fromkeys(("cron", "every", "schedule", "recurring", "periodic", "schedules", "get_schedule"), _NO_SCHEDULES),
 }
 
 
-def unknown_attribute(name: str) -> str:
-    """The message for an attribute that a Scheduler does not have."""
+def unknown_attribute(name: str, of: str = "a Scheduler") -> str:
+    """The message for an attribute that a Scheduler, or what `of` names, does not have."""
     translation = _TRANSLATIONS.get(name)
-    return f"timewheel has no {name!r}: {translation}" if translation else f"a Scheduler has no attribute {name!r}"
+    return f"timewheel has no {name!r}: {translation}" if translation else f"{of} has no attribute {name!r}"
 
 
 def whole(name: str, value: Any, most: int) -> int:

@@ -223,4 +223,5 @@ class Optioned(Scheduling):
         self._options = options
 
     def __getattr__(self, name: str) -> Any:
-        raise AttributeError(guidance.unknown_attribute(name))
+        whose = "scheduler.options(...), which has at, after, now, new and at_many,"
+        raise AttributeError(guidance.unknown_attribute(name, whose))

@@ -118,4 +118,4 @@ class Scheduling:
 def _asked(when: When | timedelta) -> tuple[ClockKind, int]:
     if isinstance(when, timedelta):
         return ClockKind.STEADY, delay_us(when)
-    return ClockKind.WALL, when_us(when)
+    return ClockKind.WALL, when_us(when, "new(timedelta(seconds={}), ...)")

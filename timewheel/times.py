@@ -25,19 +25,20 @@ _RFC3339 = re.compile(
 )
 
 
-def when_us(when: datetime | float) -> int:
+def when_us(when: datetime | float, delayed: str = "after({}, ...)") -> int:
     """The wall instant (microseconds) that `when` names: an aware datetime, or int or float Unix seconds.
 
     An int is exact, a float is taken to the nearest microsecond. In a gap or a fold the datetime's own utcoffset
     decides. Raises InvalidTime for a naive datetime, bool, nan, inf, an instant before 1970 or after
-    9999-12-31T23:59:59Z, a number below 1e9 (a delay?) or above 1e11 (milliseconds?), and any other type.
+    9999-12-31T23:59:59Z, a number below 1e9 (a delay? then `delayed` is how to write that) or above 1e11
+    (milliseconds?), and any other type.
     """
     if isinstance(when, datetime):
         return _instant_us(when)
     if isinstance(when, bool) or not isinstance(when, (int, float)):
-        _refuse_type(when)
+        _refuse_type(when, delayed)
     if not _EARLIEST_S <= when <= _LATEST_S:
-        _refuse_seconds(when)
+        _refuse_seconds(when, delayed)
     return microseconds(when)
 
 
@@ -58,16 +59,16 @@ def _delta_us(delta: timedelta) -> int:
     return (delta.days * 86_400 + delta.seconds) * SECOND_US + delta.microseconds
 
 
-def _refuse_type(when: object) -> NoReturn:
+def _refuse_type(when: object, delayed: str) -> NoReturn:
     given = f"{shown(when)} ({type_name(type(when))}) is not a time"
     if isinstance(when, str):
         raise InvalidTime(f"{given}. ISO text? Use datetime.fromisoformat(...), with an offset in the text")
     if isinstance(when, timedelta):
-        raise InvalidTime(f"{given}: did you mean after({shown(when)}, ...)?")
+        raise InvalidTime(f"{given}: did you mean {delayed.format(shown(when))}?")
     raise InvalidTime(f"{given}: give an aware datetime, or Unix seconds as int or float")
 
 
-def _refuse_seconds(when: float) -> NoReturn:
+def _refuse_seconds(when: float, delayed: str) -> NoReturn:
     given = shown(when)
     if not _finite(when):
         raise InvalidTime(f"{given} is not a time: give finite Unix seconds or an aware datetime")
@@ -75,7 +76,7 @@ def _refuse_seconds(when: float) -> NoReturn:
         raise InvalidTime(f"{given} is negative: Unix seconds count from 1970, and nothing runs before")
     if when < _EARLIEST_S:
         raise InvalidTime(
-            f"{given} Unix seconds is an instant before 2001-09-09: did you mean after({given}, ...)? "
+            f"{given} Unix seconds is an instant before 2001-09-09: did you mean {delayed.format(given)}? "
             f"For an instant that long ago give an aware datetime"
         )
     if when <= MAX_TIME_US // SECOND_US * 1_000_000:

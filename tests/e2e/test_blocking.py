@@ -74,11 +74,13 @@ def test_every_verb_has_its_synchronous_twin(scheduler):
         assert far.cancel("no need") is CancelAnswer.CANCELLED
         with pytest.raises(JobCancelled, match="no need"):
             far.result()
-        drafts = [scheduler.new(timedelta(hours=1), "add", number) for number in range(5)]
+        drafts = [blocking.new(timedelta(hours=1), "add", number) for number in range(4)]
+        drafts.append(blocking.options(tags=["x"]).new(timedelta(hours=1), "add", 4))
         many = blocking.at_many(drafts)
         listed = blocking.jobs(state="SCHEDULED", page_size=2)
         assert {job.id for job in listed} == {job.id for job in many}
         assert (listed.count(), len(listed.page())) == (5, 2)
+        assert blocking.jobs(tag="x").count() == 1
         blocking.queue("default").pause()
         paused = blocking.now("add", 1)
         with pytest.raises(WaitTimeout):

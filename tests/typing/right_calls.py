@@ -122,3 +122,5 @@ def from_a_thread() -> None:
     assert_type(job.id, str)
     scheduler.blocking.at(when, in_a_thread, 1, b=2.0)
     scheduler.blocking.now(reset, 1, urgent=True)
+    assert_type(scheduler.blocking.new(when, plain, 1), Draft[str])
+    assert_type(scheduler.blocking.options(priority=1).new(timedelta(hours=1), in_a_thread, 2), Draft[float])

@@ -44,6 +44,7 @@ def refused(call, error):
         (lambda s: s.at(NOON, handler), "is naive"),
         (lambda s: s.at(NOON, handler), 'replace(tzinfo=ZoneInfo("Europe/Berlin"))'),
         (lambda s: s.at(5, handler), "did you mean after(5, ...)?"),
+        (lambda s: s.at_many([s.new(5, handler)]), "did you mean new(timedelta(seconds=5), ...)?"),
         (lambda s: s.at(1_767_571_200_000, handler), "milliseconds?"),
         (lambda s: s.at(True, handler), "True (bool) is not a time"),
         (lambda s: s.at("2026-01-05T00:00:00Z", handler), "datetime.fromisoformat"),
@@ -114,6 +115,14 @@ def test_an_option_of_one_job_on_a_task_is_told_where_it_belongs():
         ("remove_job", "await job.cancel()"),
         ("reschedule_job", "await job.reschedule(when)"),
         ("get_jobs", "async for job in scheduler.jobs(state=...)"),
+        ("cron", "recurring schedules are not in this version"),
+        ("every", "recurring schedules are not in this version"),
+        ("schedule", "recurring schedules are not in this version"),
+        ("recurring", "recurring schedules are not in this version"),
+        ("periodic", "recurring schedules are not in this version"),
+        ("schedules", "recurring schedules are not in this version"),
+        ("get_schedule", "recurring schedules are not in this version"),
+        ("dead_letters", 'dead letters: scheduler.jobs(state="DEAD")'),
     ],
 )
 def test_verbs_of_other_schedulers_answer_with_the_translated_line(name, translation):
@@ -131,6 +140,23 @@ def test_what_is_unknown_everywhere_is_an_ordinary_attribute_error():
     for place in (scheduler, scheduler.options(priority=1)):
         with pytest.raises(AttributeError, match="has no attribute 'bogus'"):
             _ = place.bogus
+    with pytest.raises(AttributeError, match=r"^a Scheduler has no"):
+        _ = scheduler.bogus
+    with pytest.raises(
+        AttributeError, match=r"^scheduler\.options\(\.\.\.\), which has at, after, now, new and at_many"
+    ):
+        _ = scheduler.options().bogus
+
+
+def test_a_number_that_is_a_delay_is_told_how_to_reschedule_by_it():
+    async def main():
+        async with Scheduler("memory://") as scheduler:
+            scheduler.task(name="handler")(handler)
+            job = await scheduler.after(60, handler)
+            await job.reschedule(0.05)
+
+    with pytest.raises(InvalidTime, match=r"did you mean reschedule\(timedelta\(seconds=0\.05\)\)\?"):
+        asyncio.run(main())
 
 
 def test_a_translated_line_names_only_what_exists():
