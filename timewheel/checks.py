@@ -6,6 +6,7 @@ Pure: no asyncio, clock, randomness, files or sockets.
 from __future__ import annotations
 
 import math
+import sys
 from typing import Any
 
 from timewheel.errors import InvalidOption
@@ -27,9 +28,14 @@ def shown(value: object, length: int = SHOWN_LENGTH) -> str:
 
 
 def type_name(kind: type) -> str:
-    """A type's name with its module, unless that is `builtins`; at most 200 characters. Never raises."""
+    """A type's name with its module, unless that is `builtins`; at most 200 characters. Never raises.
+
+    What `timewheel` exports has the name that users import it by.
+    """
     try:
         module, name = kind.__module__, kind.__qualname__
+        if module.startswith("timewheel.") and getattr(sys.modules.get("timewheel"), name, None) is kind:
+            module = "timewheel"
         text = str(name) if module == "builtins" else f"{module}.{name}"
     except BaseException:  # noqa: BLE001 - a metaclass may raise anything
         text = "unnamed type"

@@ -16,7 +16,7 @@ import orjson
 from timewheel.checks import type_name
 from timewheel.errors import NotSerializable
 from timewheel.failures import error_line, error_text
-from timewheel.tagged import ATOMS, LARGE_FIX, MARK, Encoder, Refused
+from timewheel.tagged import ATOMS, LARGE_FIX, MARK, Encoder, Refused, size_text
 from timewheel.untagged import decode, decode_items
 
 __all__ = ["dumps_call", "dumps_result", "error_text", "loads_call", "loads_result"]
@@ -134,7 +134,7 @@ def dumps_result(value: Any, limit_bytes: int = MAX_RESULT_BYTES) -> tuple[str |
         data = orjson.dumps(Encoder(limit_bytes).encode(value))
         if len(data) <= limit_bytes:
             return data.decode(), None
-        reason = f"it takes {len(data):,} bytes of JSON text, {limit_bytes:,} are kept"
+        reason = f"it takes {len(data):,} bytes of JSON text; at most {size_text(limit_bytes)} is kept"
     except Refused as refused:
         inside = f"result{refused.path('')} ({type_name(refused.kind)}): " if refused.steps else ""
         reason = inside + refused.why

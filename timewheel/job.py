@@ -227,7 +227,8 @@ def result_of(job: Snapshot[R_co]) -> R_co:
         return value
     why = f" ({record.reason})" if record.reason else ""
     if record.state is JobState.DEAD:
-        raise JobDead(f"{job.id} of {record.task} failed for good{why}: {record.error or 'no error text'}", job=job)
+        error = (record.error or "no error text").partition("\n")[0]  # the frames and causes are in job.error
+        raise JobDead(f"{job.id} of {record.task} failed for good{why}: {error}", job=job)
     if record.state is JobState.CANCELLED:
         raise JobCancelled(f"{job.id} of {record.task} was cancelled{why}", job=job)
     raise JobSkipped(f"{job.id} of {record.task} was skipped{why}", job=job)

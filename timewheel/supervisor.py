@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 from timewheel.alarm import Alarm
 from timewheel.errors import JournalError
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from timewheel.ports import Clock
 
 _log = logging.getLogger("timewheel")
+_ended_loops: WeakSet[asyncio.AbstractEventLoop] = WeakSet()  # whose runner has cancelled every task
 RETRY_S = 1.0
 MOST_READ_FAULTS = 10  # of one doer, in a row
 
@@ -52,6 +54,8 @@ class Supervisor:
             except asyncio.CancelledError:
                 if self._ending:
                     raise
+                if asyncio.get_running_loop() in _ended_loops:
+                    continue  # only until the keeper ends it
                 _log.warning("somebody cancelled the %s of timewheel; it goes on", name)
             except JournalError as error:
                 faults += 1
@@ -72,6 +76,7 @@ class Keeper:
 
     def __init__(self, stop: Callable[[], Coroutine[Any, Any, None]]) -> None:
         self._stop = stop
+        _ended_loops.discard(asyncio.get_running_loop())
         self._watch = _Watch()
         self._task = asyncio.get_running_loop().create_task(self._keep(), name="timewheel keeper")
 
@@ -110,4 +115,5 @@ class _Watch(asyncio.Future[None]):
             asyncio.get_running_loop()
         except RuntimeError:
             self.loop_ended = True
+            _ended_loops.add(self.get_loop())
         return super().cancel(msg)

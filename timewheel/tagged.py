@@ -55,10 +55,10 @@ class Encoder:
     refused before it is unfolded.
     """
 
-    __slots__ = ("left",)
+    __slots__ = ("left", "limit_bytes")
 
     def __init__(self, limit_bytes: int) -> None:
-        self.left = limit_bytes
+        self.left = self.limit_bytes = limit_bytes
 
     def encode(self, value: Any, depth: int = 1) -> Any:
         """What orjson writes for `value` at nesting `depth`. Raises Refused."""
@@ -129,7 +129,17 @@ class Encoder:
     def _spend(self, value: object, count: int) -> None:
         self.left -= count
         if self.left < 0:
-            raise Refused(value, "it makes the JSON text too large", LARGE_FIX)
+            size = f"takes {count:,} bytes or more and " if count > self.limit_bytes else ""
+            limit = size_text(self.limit_bytes)
+            raise Refused(value, f"it {size}makes the JSON text too large (at most {limit} is kept)", LARGE_FIX)
+
+
+def size_text(size_bytes: int) -> str:
+    """A limit as people say it: 64 KiB."""
+    for unit, name in ((1 << 20, "MiB"), (1 << 10, "KiB")):
+        if size_bytes and size_bytes % unit == 0:
+            return f"{size_bytes // unit} {name}"
+    return f"{size_bytes:,} bytes"
 
 
 def _tagged(name: str, body: Any) -> dict[str, Any]:

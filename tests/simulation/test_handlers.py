@@ -82,6 +82,47 @@ def test_b70_b72_whatever_is_raised_is_one_failed_attempt(name, sync):
     Lives().live(scene, {"raises": in_thread if sync else on_loop})
 
 
+def functions_of(attempt):
+    """The functions that a stored error names."""
+    return [line.rpartition(".")[2] for line in attempt.error.splitlines() if line.startswith("  File")]
+
+
+def test_a_stored_error_begins_in_the_handler_and_a_raised_one_is_a_line():
+    async def on_loop():
+        raise Permanent("no\nuse") from KeyError("why")
+
+    def in_thread():
+        raise Permanent("no\nuse") from KeyError("why")
+
+    def awaitable():
+        return on_loop()
+
+    async def scene(scheduler):
+        for name, deepest in (("on_loop", "on_loop"), ("in_thread", "in_thread"), ("awaitable", "on_loop")):
+            job = await scheduler.now(name)
+            with pytest.raises(JobDead) as dead:
+                await job.result(timeout_s=60)
+            [attempt] = await job.attempts()
+            assert str(dead.value) == f"{job.id} of {name} failed for good (permanent): timewheel.Permanent: no"
+            assert dead.value.job.error == attempt.error
+            assert "caused by KeyError" in attempt.error
+            assert attempt.error_kind == "timewheel.Permanent"
+            assert functions_of(attempt) == [deepest]
+
+    Lives().live(scene, {"on_loop": on_loop, "in_thread": in_thread, "awaitable": awaitable})
+
+
+def test_a_call_that_fails_itself_shows_no_frame_of_ours():
+    async def scene(scheduler):
+        job = await scheduler.options(**ONCE).now("builtin", -1)
+        await job.wait(timeout_s=60)
+        [attempt] = await job.attempts()
+        assert attempt.error_kind == "ValueError"
+        assert functions_of(attempt) == []
+
+    Lives().live(scene, {"builtin": chr})
+
+
 @pytest.mark.parametrize("sync", [False, True], ids=["async", "sync"])
 def test_b72_keyboard_interrupt_fails_the_attempt_and_stops_in_order(sync):
     lives = Lives()

@@ -281,7 +281,7 @@ def test_the_size_limit_is_exact_and_counts_bytes():
     tight = {"": ["", {"": 0}], "é": 1}
     size = len(dumps_result(tight)[0].encode())
     assert dumps_result(tight, size)[1] is None
-    assert "are kept" in dumps_result(tight, size - 1)[1]
+    assert "is kept" in dumps_result(tight, size - 1)[1]
     for args, name in [((fits + "x",), "args[0]"), ((1, "é" * (MAX_CALL_BYTES // 2)), "args[1]")]:
         with pytest.raises(NotSerializable) as caught:
             dumps_call(args, {})
@@ -361,8 +361,14 @@ def test_the_size_of_a_result_is_limited_exactly():
         text, reason = dumps_result(value)
         assert text is None
         assert len(reason) < 200
-    assert "bytes of JSON text, 65,536 are kept" in dumps_result([1] * 40_000)[1]
-    assert dumps_result("xxxx", limit_bytes=5) == (None, "str: it makes the JSON text too large")
+    assert "bytes of JSON text; at most 64 KiB is kept" in dumps_result([1] * 40_000)[1]
+    assert dumps_result("x" * 70_000)[1].endswith(
+        "it takes 70,002 bytes or more and makes the JSON text too large (at most 64 KiB is kept)"
+    )
+    assert dumps_result("xxxx", limit_bytes=5) == (
+        None,
+        "str: it takes 6 bytes or more and makes the JSON text too large (at most 5 bytes is kept)",
+    )
     assert dumps_result("é" * 3, limit_bytes=6)[0] is None
 
 

@@ -150,7 +150,7 @@ class Runner:
             if type(value) is CoroutineType or inspect.isawaitable(value):
                 value = await value
         except BaseException as error:  # noqa: BLE001  a handler may raise anything, and each has one documented end
-            self._ended(run, _without_our_frame(error), None)
+            self._ended(run, _without_our_frames(error), None)
         else:
             self._ended(run, None, value)
 
@@ -163,7 +163,7 @@ class Runner:
             enter(run.context)
             value = await awaitable
         except BaseException as error:  # noqa: BLE001  see _drive
-            self._ended(run, _without_our_frame(error), None)
+            self._ended(run, _without_our_frames(error), None)
         else:
             self._ended(run, None, value)
 
@@ -185,7 +185,7 @@ class Runner:
         try:
             value = self._context.copy().run(self._call, run)
         except BaseException as raised:  # noqa: BLE001  see _drive
-            error = raised
+            error = _without_our_frames(raised)
         self._left_thread()
         if error is None and inspect.isawaitable(value):
             self._tell(self._await_on_loop, run, value)
@@ -228,11 +228,12 @@ class Runner:
             _log.warning("a handler outlived its event loop; what it did was not recorded")
 
 
-def _without_our_frame(error: BaseException) -> BaseException:
-    """The error with a traceback that begins in the handler's code."""
-    if error.__traceback__ is not None and error.__traceback__.tb_next is not None:
-        error.__traceback__ = error.__traceback__.tb_next
-    return error
+def _without_our_frames(error: BaseException) -> BaseException:
+    """The error with a traceback that begins in the handler's code; with none when the call itself failed."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_globals is globals():
+        trace = trace.tb_next
+    return BaseException.with_traceback(error, trace)
 
 
 def is_cancellation(error: BaseException) -> bool:
