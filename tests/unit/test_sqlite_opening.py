@@ -152,7 +152,18 @@ async def test_a_path_with_odd_letters(tmp_path):
 
 async def test_a_missing_folder(tmp_path):
     message = await refused(tmp_path / "nowhere" / "journal.db", JournalUnavailable)
-    assert "make its folder first" in message
+    assert f"there is no folder {tmp_path}/nowhere; make it" in message
+    assert ".new." not in message
+
+
+async def test_a_fault_while_it_is_made_names_the_journal(tmp_path, monkeypatch):
+    def denied(side, path):
+        raise PermissionError(13, "Permission denied", side, None, path)
+
+    monkeypatch.setattr(schema, "_put_into_place", denied)
+    message = await refused(tmp_path / "journal.db", JournalUnavailable)
+    assert "Permission denied" in message
+    assert ".new." not in message
 
 
 async def test_a_folder(tmp_path):
@@ -331,7 +342,9 @@ async def test_commits_that_are_missing_are_named(journal):
     DiskFiles(str(journal)).write_mark(mark._replace(commits=mark.commits + 3))
     message = await refused(journal, JournalTruncated)
     assert f"{mark.commits + 1} to {mark.commits + 3}" in message
-    assert f"delete {journal}.mark" in message
+    assert f"put it in the place of {journal}" in message
+    assert f"and delete {journal}.mark, which remembers commits that the backup lacks" in message
+    assert f"to go on without them, delete {journal}.mark alone" in message
     os.unlink(f"{journal}.mark")
     assert (await commits_of(journal)).commits == mark.commits + 1
 

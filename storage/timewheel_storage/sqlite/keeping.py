@@ -48,8 +48,9 @@ def missing_commits(connection: sqlite3.Connection, files: Files, durability: Du
         return missing
     raise JournalTruncated(
         f"{files.path} lacks the commits {missing[0]} to {missing[1]}, which were made: the file or its -wal was "
-        f"damaged, or an old copy was put in its place; restore the newest backup, or, to go on without them, delete "
-        f"{files.path}.mark",
+        f"damaged, or an old copy was put in its place. To restore the newest backup, put it in the place of "
+        f"{files.path} (its -wal and -shm moved away) and delete {files.path}.mark, which remembers commits that the "
+        f"backup lacks; to go on without them, delete {files.path}.mark alone",
         path=files.path,
         missing=missing,
     )

@@ -72,7 +72,13 @@ def make_if_absent(path: str) -> None:
     try:
         _make(side)
         _put_into_place(side, path)
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise JournalUnavailable(
+            f"{path} cannot be created: there is no folder {os.path.dirname(path) or '.'}; make it, or name another place",
+            path=path,
+        ) from error
     except OSError as error:
+        error.filename, error.filename2 = path, None  # the side name means nothing to people
         raise translate_os(error, path) from error
     except sqlite3.Error as error:
         raise translate(error, path) from error
