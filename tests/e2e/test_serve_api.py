@@ -163,9 +163,9 @@ async def test_the_same_key_gives_the_same_job(client: httpx.AsyncClient) -> Non
         ({"task": "echo", "arg": [1]}, "arg"),
         ({"task": "echo", "args": {}}, "args"),
         ({"task": "echo", "kwargs": []}, "kwargs"),
-        ({"task": "add"}, None),
-        ({"task": "add", "args": [1, 2, 3]}, None),
-        ({"task": "add", "kwargs": {"c": 1}}, None),
+        ({"task": "add"}, "args"),
+        ({"task": "add", "args": [1, 2, 3]}, "args"),
+        ({"task": "add", "kwargs": {"c": 1}}, "args"),
         ({"task": "echo", "delay_s": "5"}, "delay_s"),
         ({"task": "echo", "delay_s": -1}, "delay_s"),
         ({"task": "echo", "delay_s": True}, "delay_s"),
@@ -178,7 +178,8 @@ async def test_the_same_key_gives_the_same_job(client: httpx.AsyncClient) -> Non
         ({"task": "echo", "priority": 10}, "priority"),
         ({"task": "echo", "priority": 1.5}, "priority"),
         ({"task": "echo", "queue": ""}, "queue"),
-        ({"task": "echo", "queue": "a\nb"}, None),
+        ({"task": "echo", "queue": "a\nb"}, "queue"),
+        ({"task": "echo", "tags": ["a\nb"], "queue": "q"}, "tags"),
         ({"task": "echo", "tags": "abc"}, "tags"),
         ({"task": "echo", "tags": ["x"] * 21}, "tags"),
         ({"task": "echo", "tags": [""]}, "tags.0"),
@@ -186,7 +187,7 @@ async def test_the_same_key_gives_the_same_job(client: httpx.AsyncClient) -> Non
         ({"task": "echo", "retry": "3"}, "retry"),
         ({"task": "echo", "retry": {"max": 3}}, "retry.max"),
         ({"task": "echo", "retry": {"base_s": "1"}}, "retry.base_s"),
-        ({"task": "echo", "retry": {"base_s": 10, "cap_s": 1}}, None),
+        ({"task": "echo", "retry": {"base_s": 10, "cap_s": 1}}, "retry"),
         ({"task": "echo", "timeout_s": 0}, "timeout_s"),
         ({"task": "echo", "idempotency_key": "x" * 256}, "idempotency_key"),
         ({"task": "echo", "misfire_grace_s": -1}, "misfire_grace_s"),
@@ -301,20 +302,61 @@ async def test_lists_filter_and_page(client: httpx.AsyncClient) -> None:
 @pytest.mark.parametrize(
     ("query", "field"),
     [
-        ("state=nope", "state.0"),
-        ("state=", "state.0"),
+        ("state=nope", "state"),
+        ("state=", "state"),
         ("stat=DEAD", "stat"),
         ("page_size=0", "page_size"),
         ("page_size=1001", "page_size"),
         ("page_size=x", "page_size"),
-        ("page_token=%00", None),
-        ("page_token=abc", None),
+        ("page_token=%00", "page_token"),
+        ("page_token=abc", "page_token"),
         ("page_token=" + "A" * 600, "page_token"),
         ("queue=", "queue"),
     ],
 )
 async def test_bad_queries_are_refused(client: httpx.AsyncClient, query: str, field: str | None) -> None:
     assert fields(problem(await client.get(f"{JOBS}?{query}"), 422)) == {field}
+
+
+RETRY = 'it must be a number of attempts, or an object like {"max_attempts": 5, "base_s": 1}'
+
+
+@pytest.mark.parametrize(
+    ("job", "said"),
+    [
+        ([], "body: it must be a JSON object"),
+        ({"task": 1}, "task: it must be a text"),
+        ({"task": ""}, "task: it must have 1 character or more"),
+        ({"task": "echo", "args": {}}, "args: it must be a JSON list"),
+        ({"task": "echo", "kwargs": []}, "kwargs: it must be a JSON object"),
+        ({"task": "echo", "retry": "often"}, f"retry: {RETRY}"),
+        ({"task": "echo", "retry": 1.5}, f"retry: {RETRY}"),
+        ({"task": "echo", "retry": 0}, "retry: it must be 1 or more"),
+        ({"task": "echo", "retry": {"factor": 0.5}}, "retry.factor: it must be 1 or more"),
+        ({"task": "echo", "priority": 10}, "priority: it must be 9 or less"),
+        ({"task": "echo", "priority": "5"}, "priority: it must be a whole number"),
+        ({"task": "echo", "timeout_s": 0}, "timeout_s: it must be above 0"),
+        ({"task": "echo", "timeout_s": "1"}, "timeout_s: it must be a number"),
+        ({"task": "echo", "tags": ["x"] * 21}, "tags: it must have 20 items at most, and has 21"),
+        ({"task": "echo", "idempotency_key": "x" * 256}, "idempotency_key: it must have 255 characters at most"),
+    ],
+)
+async def test_what_is_expected_instead_is_said_in_our_words(client: httpx.AsyncClient, job: Any, said: str) -> None:
+    assert problem(await client.post(JOBS, json=job), 422)["detail"] == said
+    [result] = (await client.post(f"{JOBS}/batch", json={"jobs": [job]})).json()["results"]
+    assert result["problem"]["detail"] == said
+
+
+async def test_a_state_that_is_none_is_told_the_states(client: httpx.AsyncClient) -> None:
+    detail = problem(await client.get(f"{JOBS}?state=nope"), 422)["detail"]
+    assert detail.startswith("state: it must be one of 'SCHEDULED', 'WAITING'")
+
+
+async def test_a_body_that_is_no_json_says_where(client: httpx.AsyncClient) -> None:
+    headers = {"Content-Type": "application/json"}
+    for body, place in ((b'{"task', "column 2"), (b'{"task": "echo",\n "a}', "line 2, column 2")):
+        answer = problem(await client.post(JOBS, content=body, headers=headers), 400, "malformed-json")
+        assert answer["detail"].endswith(f"Unterminated string starting at {place}")
 
 
 @pytest.mark.parametrize(

@@ -180,8 +180,8 @@ def test_the_exit_codes_are_those_of_the_code():
     assert named == re.findall(r"^(\d+) ", exits.__doc__ or "", re.MULTILINE)
 
 
-async def test_the_metrics_are_those_of_the_code():
-    async with timewheel.Scheduler("memory://") as scheduler:
+async def test_the_metrics_are_those_of_the_code(tmp_path):
+    async with timewheel.Scheduler(f"sqlite:///{tmp_path}/jobs.db") as scheduler:
         metrics = Metrics(scheduler)
         shown = (await metrics.text()).decode()
         metrics.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,6 +26,7 @@ class FakeScheduler:
     def __init__(self) -> None:
         self.notices = Notices()
         self.state = SchedulerState.RUNNING
+        self.path = "memory"
         self.asked = 0
         self.depths: list[LaneDepth] = []
         self.fault: Exception | None = None
@@ -142,6 +144,18 @@ async def test_gauges_come_from_the_scheduler(scheduler: FakeScheduler, read: An
         ("timewheel_scheduler_state", "FAILED"): 0,
     }.items() <= values.items()
     assert values["timewheel_queue_oldest_age_seconds", "a"] == 1_000  # each lane by its own clock
+
+
+async def test_the_size_of_the_journal_is_that_of_its_file_and_log(
+    scheduler: FakeScheduler, read: Any, tmp_path: Path
+) -> None:
+    assert ("timewheel_journal_bytes",) not in await read()  # in memory
+    scheduler.path = str(tmp_path / "jobs.db")
+    assert ("timewheel_journal_bytes",) not in await read()  # not made yet
+    (tmp_path / "jobs.db").write_bytes(b"x" * 10)
+    assert (await read())["timewheel_journal_bytes",] == 10
+    (tmp_path / "jobs.db-wal").write_bytes(b"x" * 5)
+    assert (await read())["timewheel_journal_bytes",] == 15
 
 
 async def test_the_journal_is_not_asked_at_every_scrape(scheduler: FakeScheduler, read: Any) -> None:

@@ -11,6 +11,7 @@ from timewheel.options import MAX_KEY, MAX_NAME, MAX_TAGS
 from timewheel.policies import MAX_ATTEMPTS, MAX_SECONDS
 from timewheel.tasks import MAX_NAME as MAX_TASK_NAME
 
+ATTEMPTS = "(attempts)"  # stands in the place of a fault in a `retry` that is not an object
 BATCH_JOBS = 1_000
 PAGE_JOBS = 1_000
 
@@ -57,7 +58,7 @@ class RetryIn(Given):
 
 
 def _retry_form(value: Any) -> str:
-    return "(policy)" if isinstance(value, (dict, RetryIn)) else "(attempts)"
+    return "(policy)" if isinstance(value, (dict, RetryIn)) else ATTEMPTS
 
 
 class JobIn(Given):
@@ -82,7 +83,7 @@ class JobIn(Given):
     ] = None
     retry: Annotated[
         Annotated[
-            Annotated[RetryIn, Tag("(policy)")] | Annotated[int, Field(ge=1, le=MAX_ATTEMPTS), Tag("(attempts)")],
+            Annotated[RetryIn, Tag("(policy)")] | Annotated[int, Field(ge=1, le=MAX_ATTEMPTS), Tag(ATTEMPTS)],
             Discriminator(_retry_form),
         ]
         | None,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from fastapi import APIRouter, Query
 from starlette.responses import Response
 
+from timewheel.errors import InvalidOption
 from timewheel.serve import inputs, outputs
 from timewheel.serve.bodies import StrictRoute
 from timewheel.serve.making import Fault, Maker, check_open, time_of
@@ -51,15 +52,19 @@ class JobsApi:
 
         A page may be shorter than `page_size`, even empty, and still not be the last: only `next_page_token` says so.
         """
-        page = await self._scheduler.jobs(
-            state=[state.value for state in query.state] or None,
-            queue=query.queue,
-            task=query.task,
-            tag=query.tag,
-            idempotency_key=query.idempotency_key,
-            page_size=query.page_size,
-            page_token=query.page_token,
-        )
+        try:
+            found = self._scheduler.jobs(
+                state=[state.value for state in query.state] or None,
+                queue=query.queue,
+                task=query.task,
+                tag=query.tag,
+                idempotency_key=query.idempotency_key,
+                page_size=query.page_size,
+                page_token=query.page_token,
+            )
+        except InvalidOption as error:  # the rest was checked on the way in
+            raise invalid(str(error), "page_token") from None
+        page = await found
         items: list[dict[str, Any]] = []
         for start in range(0, len(page), SLICE):
             items += map(job_view, page.items[start : start + SLICE])

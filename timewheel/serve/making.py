@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from timewheel.checks import shown
-from timewheel.errors import InvalidTime
+from timewheel.errors import InvalidOption, InvalidTask, InvalidTime, NotSerializable
 from timewheel.model import SchedulerState
 from timewheel.options import Retry
 from timewheel.serve.inputs import JobIn
@@ -20,7 +20,7 @@ from timewheel.times import delay_us, parse_rfc3339, utc_datetime
 
 if TYPE_CHECKING:
     from timewheel.job import Job
-    from timewheel.scheduler import Scheduler
+    from timewheel.scheduler import Optioned, Scheduler
 
 Fault = Callable[[Sequence[Any], Mapping[str, Any]], "str | None"]
 
@@ -68,14 +68,29 @@ class Maker:
         if wanted.task not in known:  # and nothing is ever imported for a name that came this way
             raise invalid(f"no task is registered as {shown(wanted.task)}; known: {', '.join(known) or 'none'}", "task")
         when = time_of(wanted.scheduled_at, wanted.delay_s) or timedelta()
-        verbs = self._scheduler.options(**_options(wanted))
-        draft = verbs.new(when, wanted.task, *wanted.args, **wanted.kwargs)
+        verbs = self._with_options(_options(wanted))
+        try:
+            draft = verbs.new(when, wanted.task, *wanted.args, **wanted.kwargs)
+        except (InvalidTask, NotSerializable) as error:
+            raise invalid(str(error), "args") from None
         find_fault = self._faults.get(wanted.task)
         fault = find_fault(wanted.args, wanted.kwargs) if find_fault is not None else None
         if fault is not None:
             raise invalid(f"{wanted.task} cannot run with these arguments: {fault}", "args")
         submit: Submit = draft.submit
         return submit
+
+    def _with_options(self, options: dict[str, Any]) -> Optioned:
+        """The verbs with these options. Raises Problem naming the one that is bad."""
+        try:
+            return self._scheduler.options(**options)
+        except InvalidOption as error:
+            for name, value in options.items():
+                try:
+                    self._scheduler.options(**{name: value})
+                except InvalidOption as culprit:
+                    raise invalid(str(culprit), name) from None
+            raise invalid(str(error)) from None
 
 
 def _result(made: Job[Any] | BaseException) -> dict[str, Any]:
@@ -107,5 +122,8 @@ def _options(wanted: JobIn) -> dict[str, Any]:
     given = {name: getattr(wanted, name) for name in _OPTIONS if name in wanted.model_fields_set}
     options = {name: value for name, value in given.items() if value is not None or name in _NULL_MEANS}
     if wanted.retry is not None and not isinstance(wanted.retry, int):
-        options["retry"] = Retry(**wanted.retry.model_dump())
+        try:
+            options["retry"] = Retry(**wanted.retry.model_dump())
+        except InvalidOption as error:
+            raise invalid(str(error), "retry") from None
     return options

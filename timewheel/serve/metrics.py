@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
@@ -67,6 +69,9 @@ class Metrics(Collector):
         """What the registry asks for."""
         yield from self._counts.families()
         yield _state(self._scheduler.state)
+        size = _file_bytes(self._scheduler.path)
+        if size is not None:
+            yield _gauge("timewheel_journal_bytes", "Size of the journal's file and its -wal", size)
         known = self._statistics
         yield _gauge(
             "timewheel_journal_readable", "Whether the journal could be asked for what follows", int(known is not None)
@@ -74,6 +79,17 @@ class Metrics(Collector):
         if known is not None:
             yield from _of_the_moment(known)
             yield from _by_queue(known, self._counts)
+
+
+def _file_bytes(path: str) -> int | None:
+    """The size of a journal and its log; None for one that is in no file."""
+    try:
+        size = os.stat(path).st_size
+    except OSError:
+        return None
+    with suppress(OSError):  # without a log, it is all in the file
+        size += os.stat(f"{path}-wal").st_size
+    return size
 
 
 def _of_the_moment(known: Statistics) -> Iterator[Metric]:

@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import quote
@@ -19,11 +19,38 @@ import orjson
 from starlette.responses import Response
 
 from timewheel import errors
+from timewheel.serve.inputs import ATTEMPTS
 
 CONTENT_TYPE = "application/problem+json"
 _SHOWN_FAULTS = 100
-_NOT_FIELDS = frozenset({"body", "query", "path", "(policy)", "(attempts)"})
-_PLAINLY = {"extra_forbidden": "there is no such field", "missing": "it is required"}
+_NOT_FIELDS = frozenset({"body", "query", "path", "(policy)", ATTEMPTS})
+_OBJECT, _NUMBER, _WHOLE = "it must be a JSON object", "it must be a number", "it must be a whole number"
+_RETRY = 'it must be a number of attempts, or an object like {"max_attempts": 5, "base_s": 1}'
+_PLAINLY = {  # by pydantic's type of fault; {names} are what it tells with it
+    "extra_forbidden": "there is no such field",
+    "missing": "it is required",
+    "model_attributes_type": _OBJECT,
+    "model_type": _OBJECT,
+    "dict_type": _OBJECT,
+    "list_type": "it must be a JSON list",
+    "string_type": "it must be a text",
+    "string_too_short": "it must have {min_length} character or more",
+    "string_too_long": "it must have {max_length} characters at most",
+    "too_short": "it must have {min_length} item or more, and has {actual_length}",
+    "too_long": "it must have {max_length} items at most, and has {actual_length}",
+    "bool_type": "it must be true or false",
+    "int_type": _WHOLE,
+    "int_parsing": _WHOLE,
+    "int_parsing_size": _WHOLE,
+    "int_from_float": _WHOLE,
+    "float_type": _NUMBER,
+    "float_parsing": _NUMBER,
+    "finite_number": "it must be a finite number",
+    "greater_than": "it must be above {gt:g}",
+    "greater_than_equal": "it must be {ge:g} or more",
+    "less_than_equal": "it must be {le:.15g} or less",
+    "enum": "it must be one of {expected}",
+}
 _PREFIX = "urn:timewheel:problem:"
 
 
@@ -70,17 +97,27 @@ def invalid(message: str, field: str | None = None) -> Problem:
 
 def fields_of(faults: Iterable[Mapping[str, Any]]) -> Problem:
     """422 for what pydantic found: each fault with its field. Values are not repeated: they may be secret."""
-    found = [
-        {"field": _path(fault["loc"]), "message": _PLAINLY.get(fault["type"], str(fault["msg"]))} for fault in faults
-    ]
+    found = [{"field": _path(fault["loc"]), "message": _words(fault)} for fault in faults]
     shown = "; ".join(f"{fault['field']}: {fault['message']}" for fault in found[:3])
     more = f"; and {len(found) - 3} more" if len(found) > 3 else ""
     return Problem(422, "invalid-request", shown + more, errors=found[:_SHOWN_FAULTS])
 
 
-def _path(location: Iterable[Any]) -> str:
-    """`body, retry, RetryIn, base_s` -> `retry.base_s`: without the part of the request and the branch of a union."""
-    steps = [str(step) for step in location if step not in _NOT_FIELDS]
+def _words(fault: Mapping[str, Any]) -> str:
+    """What is expected instead."""
+    if ATTEMPTS in fault["loc"] and fault["type"] in ("int_type", "int_from_float"):
+        return _RETRY
+    plainly = _PLAINLY.get(fault["type"])
+    return str(fault["msg"]) if plainly is None else plainly.format(**fault.get("ctx", {}))
+
+
+def _path(location: Sequence[Any]) -> str:
+    """`body, retry, (policy), base_s` -> `retry.base_s`: without the part of the request and the branch of a union.
+
+    A query's parameters that are repeated are not counted: `query, state, 0` -> `state`.
+    """
+    numbered = location[:1] != ("query",)
+    steps = [str(step) for step in location if step not in _NOT_FIELDS and (numbered or isinstance(step, str))]
     return ".".join(steps) or "body"
 
 

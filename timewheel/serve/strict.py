@@ -21,7 +21,7 @@ def loads(data: bytes, *, depth: int = MAX_DEPTH) -> Any:
         if b"\\ud" in data or b"\\uD" in data:  # surrogates, in pairs or alone: orjson takes the pairs only
             orjson.loads(data)
     except json.JSONDecodeError as error:
-        raise NotJson(f"{error.msg} at line {error.lineno}, column {error.colno}") from None
+        raise NotJson(f"{error.msg.removesuffix(' at')} at {_place(error)}") from None
     except RecursionError:
         raise NotJson(f"it has more than {depth} levels") from None
     except ValueError as error:  # not UTF-8, a constant, an int of thousands of digits
@@ -29,6 +29,12 @@ def loads(data: bytes, *, depth: int = MAX_DEPTH) -> Any:
     if not _shallow(value, depth):
         raise NotJson(f"it has more than {depth} levels")
     return value
+
+
+def _place(error: json.JSONDecodeError) -> str:
+    """Where a text goes wrong; the line only where there are several."""
+    several = "\n" in error.doc.strip()
+    return f"line {error.lineno}, column {error.colno}" if several else f"column {error.pos + 1}"
 
 
 def _refuse_constant(name: str) -> None:
