@@ -10,6 +10,7 @@ import logging
 import subprocess
 import sys
 from argparse import Namespace
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,24 @@ def test_bad_usage_is_64(capsys: pytest.CaptureFixture[str], arguments: tuple[st
     assert (code, out) == (exits.USAGE, "")
     assert err.startswith("timewheel: ")
     assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "command"),
+    [
+        (("--nope",), "timewheel"),
+        (("serve", "--nope"), "timewheel serve"),
+        (("serve", "extra"), "timewheel serve"),
+        (("serve", "--port", "x"), "timewheel serve"),
+        (("verify", "--nope", "--json"), "timewheel verify"),
+        (("jobs", "list", "--nope"), "timewheel jobs list"),
+        (("jobs", "show", "job-1", "--nope"), "timewheel jobs show"),
+    ],
+)
+def test_bad_usage_names_the_help_of_its_command(
+    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], command: str
+) -> None:
+    assert f"(see {command} --help)" in run(capsys, *arguments)[2]
 
 
 def test_help_and_version_are_0(capsys: pytest.CaptureFixture[str]) -> None:
@@ -177,6 +196,14 @@ def test_what_comes_from_a_job_is_only_text(capsys: pytest.CaptureFixture[str]) 
     assert shown.endswith("error  first \\x1b[2J\n       second\nn      1\n")
 
 
+def test_a_table_in_a_pipe_is_cut_nowhere_and_padded_little(capsys: pytest.CaptureFixture[str]) -> None:
+    output.table(("id", "task", "why"), [("job-1", "t" * 200, None), ("job-2", "short", "e" * 500)])
+    head, first, second = capsys.readouterr().out.splitlines()
+    assert head == f"id     task{' ' * 36}  why"
+    assert first == f"job-1  {'t' * 200}"
+    assert second == f"job-2  short{' ' * 35}  {'e' * 500}"
+
+
 def test_json_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     output.json_line({"a": "x\ny", "ü": None})
     assert capsys.readouterr().out == '{"a":"x\\ny","ü":null}\n'
@@ -241,6 +268,14 @@ def test_bad_lines_are_found_before_anything_is_sent(line: str | bytes, why: str
     assert why in refusal.reason
 
 
+@pytest.mark.parametrize(("line", "column"), [("{nope", 2), ('{"a', 2), ('{"a": "', 7), ('  {"a": ]}  ', 9)])
+def test_a_fault_in_a_line_says_the_column_only(line: str, column: int) -> None:
+    [refusal] = source(f'{{"task":"a"}}\n{line}\n').check()
+    assert refusal.reason.endswith(f" at column {column}")
+    assert " at at " not in refusal.reason
+    assert "line" not in refusal.reason
+
+
 def test_an_empty_file() -> None:
     jobs = source("")
     assert jobs.check() == []
@@ -266,6 +301,15 @@ def test_verify_without_a_journal(capsys: pytest.CaptureFixture[str], tmp_path: 
     assert "does not exist" in err
 
 
+@pytest.mark.parametrize(("number", "said"), [(0, "no findings"), (1, "1 finding"), (2, "2 findings")])
+def test_verify_counts(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, number: int, said: str
+) -> None:
+    monkeypatch.setattr("timewheel.cli.verify.audit", lambda path: ["wrong"] * number)
+    (tmp_path / "x.db").touch()
+    assert run(capsys, "verify", "--db", str(tmp_path / "x.db"))[2].endswith(f"x.db: {said}\n")
+
+
 def test_import_of_a_broken_file_sends_nothing(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     path = tmp_path / "jobs.jsonl"
     path.write_text('{"task":"a"}\n{nope\n')
@@ -286,6 +330,18 @@ def test_import_without_a_server_says_what_is_left(capsys: pytest.CaptureFixture
     assert code == exits.UNAVAILABLE
     assert "3 lines are left; run the same command again" in err
     assert out == "0 created, 0 already there, 0 refused\n"
+
+
+def test_patience_that_ends_does_not_repeat_why(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "jobs.jsonl"
+    path.write_text('{"task":"a"}\n')
+    code, _, err = run(capsys, "jobs", "import", str(path), "--url", "http://127.0.0.1:1", "--patience", "0.3")
+    assert code == exits.UNAVAILABLE
+    assert err.splitlines()[0].startswith("waiting: no timewheel serve answers")
+    assert err.splitlines()[1:] == [
+        "that lasted longer than the --patience of 0.3 s; 1 lines are left; "
+        "run the same command again to go on: no job is made twice"
+    ]
 
 
 class Accepting:
@@ -314,3 +370,32 @@ async def test_progress_counts_each_line_once(monkeypatch: pytest.MonkeyPatch) -
         await imports._send_all(Namespace(url="", patience=1.0), source, imports.Tally(), shown.append)
     assert shown == sorted(shown)
     assert (len(shown), shown[-1]) == (2 * imports.AT_ONCE + 1, lines)
+
+
+class Away(Accepting):
+    """A server that was away when it was asked first."""
+
+    async def post_patiently(
+        self, path: str, body: Any, patience_s: float, waiting: Callable[[Answer], None] = print
+    ) -> Answer:
+        if not self.asked:
+            self.asked = True
+            waiting(Answer(503, {"detail": "nobody answers"}))
+        return await super().post_patiently(path, body)
+
+    asked = False
+
+
+async def test_without_a_terminal_an_import_gives_signs_of_life(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(imports, "Client", Away)
+    monkeypatch.setattr(imports, "LINE_EVERY_S", 0.0)
+    lines = imports.BATCH_JOBS * (imports.AT_ONCE + 1)
+    with Source(io.BytesIO(b"{}\n" * lines)) as source:
+        assert source.check() == []
+        options = Namespace(url="", patience=1.0, json=False)
+        assert await imports._import(options, source, imports.Tally()) == exits.OK
+    said = capsys.readouterr().err.splitlines()
+    assert said[:2] == ["waiting: nobody answers", "the server answers again; going on"]
+    assert said[2:] == [f"imported {500 * number:,} of {lines:,}" for number in range(1, imports.AT_ONCE + 1)]

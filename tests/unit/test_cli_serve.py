@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import socket
 import sqlite3
 import sys
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from timewheel.cli import exits, main
+from timewheel.scheduler import Scheduler
 
 Serve = Callable[..., tuple[int, str]]
 
@@ -66,6 +68,15 @@ def test_a_foreign_database_is_65(serve: Serve) -> None:
     other.execute("CREATE TABLE theirs (a)")
     other.close()
     assert serve()[0] == exits.DATA
+
+
+def test_an_owned_journal_is_75_and_says_what_serve_can_do(serve: Serve) -> None:
+    with Scheduler("sqlite:///timewheel.db").blocking:
+        code, said = serve()
+    assert code == exits.OWNED
+    assert said.startswith(f"timewheel: timewheel.db is owned by process {os.getpid()} on ")
+    assert said.endswith(": stop that process, or name another journal with --db\n")
+    assert "when_owned" not in said
 
 
 def test_a_missing_folder_is_73(serve: Serve) -> None:

@@ -88,10 +88,12 @@ class Client:
         """POST JSON to a path of the API."""
         return await self._reach("POST", path, body=body)
 
-    async def post_patiently(self, path: str, body: Any, patience_s: float, waiting: Callable[[str], None]) -> Answer:
+    async def post_patiently(
+        self, path: str, body: Any, patience_s: float, waiting: Callable[[Answer], None]
+    ) -> Answer:
         """POST; while the server is away, overloaded or out of space, try again for `patience_s`, then answer that.
 
-        Only for requests that may be repeated. `waiting` hears why, before each further try.
+        Only for requests that may be repeated. `waiting` hears what came instead, before each further try.
         """
         loop = asyncio.get_running_loop()
         until = loop.time() + patience_s
@@ -105,7 +107,7 @@ class Client:
             if not may_pass(answer.status) or loop.time() + wait_s > until:
                 return answer
             tries += 1
-            waiting(answer.detail)
+            waiting(answer)
             await asyncio.sleep(wait_s)
 
     async def pages(self, path: str, query: Mapping[str, str | list[str]]) -> AsyncIterator[dict[str, Any]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import time
 from argparse import Namespace
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -22,6 +23,8 @@ BATCH = "/api/v1/jobs/batch"
 BATCH_JOBS = 500
 BATCH_BYTES = 4 << 20
 AT_ONCE = 4
+BUSY = 429
+LINE_EVERY_S = 3.0
 SHOWN_REFUSALS = 20
 
 
@@ -33,12 +36,20 @@ class Tally:
     existed: int = 0
     refused: list[Refusal] = field(default_factory=list)
     said: str = ""
+    away: bool = False
 
-    def waiting(self, why: str) -> None:
+    def waiting(self, answer: Answer) -> None:
         """Say once why nothing moves."""
-        if why != self.said:
-            self.said = why
-            output.say(f"waiting: {why}")
+        self.away = answer.status != BUSY
+        if answer.detail != self.said:
+            self.said = answer.detail
+            output.say(f"waiting: {answer.detail}")
+
+    def moving(self) -> None:
+        """Say once that it goes on. While the server is busy, some batches wait and others do not: that says itself."""
+        if self.away:
+            self.away, self.said = False, ""
+            output.say("the server answers again; going on")
 
     @property
     def done(self) -> int:
@@ -63,7 +74,10 @@ async def _import(options: Namespace, source: Source, tally: Tally) -> int:
     except (Exit, asyncio.CancelledError) as stop:
         left = f"{source.jobs - tally.done} lines are left"
         again = "run the same command again to go on: no job is made twice"
-        _report(options, source, tally, f"{str(stop) or 'interrupted'}; {left}; {again}")
+        why = str(stop) or "interrupted"
+        if why == tally.said and not options.json:  # it stands there already
+            why = f"that lasted longer than the --patience of {options.patience:g} s"
+        _report(options, source, tally, f"{why}; {left}; {again}")
         if isinstance(stop, Exit):
             return stop.code
         raise
@@ -100,6 +114,7 @@ async def _send(client: Client, batch: list[Line], patience_s: float, tally: Tal
         answer = await client.post_patiently(BATCH, body, max(0.0, until - loop.time()), tally.waiting)
         if not answer.ok:
             raise answer.exit()
+        tally.moving()
         left, wait_s = _settle(batch, answer, tally)
         if left and loop.time() + wait_s > until and len(left) == len(batch):
             raise Exit(UNAVAILABLE, "the server has no room for more jobs")
@@ -148,11 +163,29 @@ def _report(options: Namespace, source: Source, tally: Tally, trouble: str | Non
     output.result(f"{tally.created} created, {tally.existed} already there, {len(refused)} refused")
 
 
+class _Lines:
+    """Progress where there is no terminal: a line every `LINE_EVERY_S`, none when it is over before."""
+
+    def __init__(self, total: int) -> None:
+        self._total = total
+        self._next = time.monotonic() + LINE_EVERY_S
+
+    def tell(self, done: int) -> None:
+        """Hear how many lines are settled."""
+        now = time.monotonic()
+        if now >= self._next and done < self._total:
+            self._next = now + LINE_EVERY_S
+            output.say(f"imported {done:,} of {self._total:,}")
+
+
 @contextmanager
 def _progress(total: int, *, hidden: bool) -> Iterator[Callable[[int], None]]:
-    """A progress bar on stderr, when somebody looks; gives the function that tells it how many lines are settled."""
-    if hidden or not sys.stderr.isatty():
+    """Progress on stderr, a bar or in a log a line now and then; gives the function that hears how much is settled."""
+    if hidden:
         yield lambda _done: None
+        return
+    if not sys.stderr.isatty():
+        yield _Lines(total).tell
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn

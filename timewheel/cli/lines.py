@@ -112,7 +112,7 @@ def _fault(raw: bytes) -> str | None:
     if len(raw) > MAX_LINE:
         return f"it has more than {MAX_LINE:,} bytes"
     try:
-        job = loads(raw, depth=MAX_DEPTH)
+        job = loads(raw.rstrip(b"\r\n"), depth=MAX_DEPTH)
     except NotJson as error:
         return f"it is not usable JSON: {error}"
     return None if isinstance(job, dict) else "it is not a JSON object"

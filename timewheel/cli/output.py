@@ -9,6 +9,8 @@ from typing import Any
 
 from timewheel.cli.logs import one_line
 
+MOST_PADDED = 40  # characters of a column in a pipe; a longer cell moves the rest of its row
+
 
 def say(text: str) -> None:
     """One line for a person, on stderr."""
@@ -26,18 +28,28 @@ def json_line(value: Any) -> None:
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    """A table on stdout, as wide as the terminal; in a pipe as wide as it needs to be."""
+    """A table on stdout, as wide as the terminal; in a pipe nothing is cut, and nothing follows the last column."""
+    texts = [[one_line("" if cell is None else str(cell)) for cell in row] for row in rows]
+    if not sys.stdout.isatty():
+        _plain_table([list(columns), *texts])
+        return
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    console = Console(width=None if sys.stdout.isatty() else 400, highlight=False, markup=False, emoji=False)
+    console = Console(highlight=False, markup=False, emoji=False)
     shown = Table(box=None, pad_edge=False, header_style="bold")
     for column in columns:
         shown.add_column(column, overflow="fold" if column == "id" else "ellipsis", no_wrap=column != "id")
-    for row in rows:
-        shown.add_row(*(Text(one_line("" if cell is None else str(cell))) for cell in row))
+    for row in texts:
+        shown.add_row(*map(Text, row))
     console.print(shown)
+
+
+def _plain_table(rows: Sequence[Sequence[str]]) -> None:
+    widths = [min(max(map(len, column)), MOST_PADDED) for column in zip(*rows, strict=True)]
+    for row in rows:
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
 def facts(values: Mapping[str, Any]) -> None:

@@ -18,6 +18,13 @@ DISTRIBUTION = "timewheel-jobs"
 class _Parser(argparse.ArgumentParser):
     """Errors of usage end with 64, and say what is possible."""
 
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
+        """What no command knows is refused here, by the command that was given it, not by the one above."""
+        known, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return known, unknown
+
     def error(self, message: str) -> NoReturn:
         raise Exit(USAGE, f"{message} (see {self.prog} --help)")
 

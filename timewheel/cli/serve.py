@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 from timewheel.cli import logs
 from timewheel.cli.exits import OK, PERMISSION, SOFTWARE, SYSTEM, UNAVAILABLE, USAGE, Exit, code_of
+from timewheel.errors import JournalOwned
 from timewheel.model import SchedulerState
 
 if TYPE_CHECKING:
@@ -49,9 +50,17 @@ def serve(options: Namespace) -> int:
         code = code_of(error, starting=not state.started)
         if code == SOFTWARE:
             raise
-        raise Exit(code, str(error)) from error
+        raise Exit(code, _said(error, options)) from error
     _log.info("stopped; every outcome is durable")
     return OK
+
+
+def _said(error: Exception, options: Namespace) -> str:
+    """An error's message; of an owned journal with the ways on that the command line has."""
+    if not isinstance(error, JournalOwned) or options.app:  # an application's own Scheduler may have when_owned="wait"
+        return str(error)
+    facts = str(error).rpartition(": ")[0]
+    return f"{facts}: stop that process, or name another journal with --db"
 
 
 class _Progress:

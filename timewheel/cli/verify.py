@@ -29,5 +29,5 @@ def verify(options: Namespace) -> int:
         output.result(finding)
     if len(findings) > SHOWN:
         output.say(f"... and {len(findings) - SHOWN} more; --json lists them all")
-    output.say(f"{path}: {len(findings) or 'no'} findings")
+    output.say(f"{path}: {len(findings) or 'no'} finding{'' if len(findings) == 1 else 's'}")
     return DATA if findings else OK
