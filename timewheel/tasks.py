@@ -140,7 +140,9 @@ class TaskRegistry:
 
     def _refuse_text(self, name: str) -> NoReturn:
         near = difflib.get_close_matches(name, self._registered, cutoff=0.5)
-        hint = f"did you mean {' or '.join(near)}?" if near else f"registered: {', '.join(self.names()[:10]) or 'none'}."
+        hint = (
+            f"did you mean {' or '.join(near)}?" if near else f"registered: {', '.join(self.names()[:10]) or 'none'}."
+        )
         raise InvalidTask(
             f"no task is registered as {shown(name)}; {hint} A text names registered tasks only: import the "
             f"module that registers it, or give the function itself"
