@@ -73,8 +73,9 @@ def make_if_absent(path: str) -> None:
         _make(side)
         _put_into_place(side, path)
     except (FileNotFoundError, NotADirectoryError) as error:
+        folder = os.path.dirname(path) or "."
         raise JournalUnavailable(
-            f"{path} cannot be created: there is no folder {os.path.dirname(path) or '.'}; make it, or name another place",
+            f"{path} cannot be created: there is no folder {folder}; make it, or name another place",
             path=path,
         ) from error
     except OSError as error:
