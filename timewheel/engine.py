@@ -161,7 +161,7 @@ class Engine:
             try:
                 await self.store.check()
             except (JournalUnavailable, JournalCorrupt) as gone:
-                self.failed(gone)  # writes would seem to succeed and be lost
+                self.committer.end(gone)  # writes would seem to succeed and be lost
                 return
             turns += 1
             if turns % PRUNE_EVERY == 0:
@@ -177,6 +177,7 @@ class Engine:
 
     def committed(self, changes: list[Change], outcomes: list[Outcome]) -> None:
         """A batch is durable."""
+        self._clocks.look()  # before anything fires by a clock that was set
         self.ticker.turn()
         self.consequences.draw(changes, outcomes)
 

@@ -89,8 +89,8 @@ class Life:
         self._cause, self._stopping, self._interrupted = None, None, False
         for module in self._manners.imports:
             importlib.import_module(module)
-        await self._store.open()
         try:
+            await self._store.open()
             await self._take_over()
         except JournalOwned:
             if not self._manners.waits_for_ownership:

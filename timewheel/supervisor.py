@@ -11,6 +11,7 @@ from weakref import WeakSet
 from timewheel.alarm import Alarm
 from timewheel.errors import JournalError
 from timewheel.events import Notices, StorageTrouble
+from timewheel.model import SECOND_US
 
 if TYPE_CHECKING:
     from timewheel.ports import Clock
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
 _log = logging.getLogger("timewheel")
 _ended_loops: WeakSet[asyncio.AbstractEventLoop] = WeakSet()  # whose runner has cancelled every task
 RETRY_S = 1.0
-MOST_READ_FAULTS = 10  # of one doer, in a row
+MOST_READ_FAULTS = 10  # of one doer, in a row: with no minute between two of them
+CALM_US = 60 * SECOND_US
 
 
 class Supervisor:
@@ -49,6 +51,7 @@ class Supervisor:
         """Go on through cancellations by strangers, and for a while without a readable journal."""
         faults = 0
         while not self._ending:
+            began = self._clock.boot_us()
             try:
                 await run()
             except asyncio.CancelledError:
@@ -58,7 +61,7 @@ class Supervisor:
                     continue  # only until the keeper ends it
                 _log.warning("somebody cancelled the %s of timewheel; it goes on", name)
             except JournalError as error:
-                faults += 1
+                faults = faults + 1 if self._clock.boot_us() - began < CALM_US else 1
                 if faults > MOST_READ_FAULTS:
                     self._failed(error)
                     return

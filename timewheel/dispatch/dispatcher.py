@@ -175,6 +175,7 @@ class Dispatcher:
             self.limits.return_slots(queue, len(hints), entered=False)
             if last_chances:
                 self._free_last_chance()
+            self.kick()  # what was loaded afresh meanwhile found no slot
             return
         self.limits.return_slots(queue, len(hints) - len(outcome.jobs), entered=False)
         now = self._now()

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Generator, Iterator
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
 
 from timewheel.model import SECOND_US, ClockKind, Now
@@ -143,14 +143,17 @@ class Gate:
 
     def drain(self, kind: ClockKind | None = None) -> list[Claimant]:
         """Remove and return the jobs of one clock (None: all) that no verb is under way for."""
-        everyone = [*self._open, *(entry[2] for early in self._early.values() for entry in early)]
-        chosen = [
-            claimant
-            for claimant in everyone
-            if (kind is None or claimant.job.clock is kind) and claimant.job.job_id not in self._withdrawn
-        ]
-        for claimant in chosen:
-            self._remove(claimant)
+
+        def goes(claimant: Claimant) -> bool:
+            return (kind is None or claimant.job.clock is kind) and claimant.job.job_id not in self._withdrawn
+
+        chosen = [claimant for claimant in self._open if goes(claimant)]
+        self._open = deque(claimant for claimant in self._open if not goes(claimant))
+        for early in self._early.values():
+            chosen += [entry[2] for entry in early if goes(entry[2])]
+            early[:] = [entry for entry in early if not goes(entry[2])]
+            heapify(early)
+        self.waiting.difference_update([claimant.job.job_id for claimant in chosen])
         return chosen
 
     def _find(self, job_id: int) -> Claimant | None:

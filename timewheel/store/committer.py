@@ -167,6 +167,7 @@ class Committer:
                 self._idle.set()
                 self._written.ring()
                 await self._alarm.wait()
+        tell(self._backlog.empty(), self._failed)  # what the last batch put back
 
     async def _write(self, batch: list[Entry]) -> None:
         changes: list[Change] = [change for change, _ in batch]
@@ -179,6 +180,9 @@ class Committer:
             return
         except Exception as error:  # noqa: BLE001  whatever an adapter raises decides what becomes of the batch
             await self._after_error(batch, error)
+            return
+        if self._failed is not None:  # ended meanwhile: the journal may be one that nobody will read
+            tell(batch, self._failed)
             return
         had_room, self._full = self._full is None, None
         self._patience.committed()
@@ -197,8 +201,7 @@ class Committer:
     # ---- when a commit fails -----------------------------------------------------------------------------------------
 
     async def _after_error(self, batch: list[Entry], error: Exception) -> None:
-        if self._notices.wanted:
-            self._notices.emit(StorageTrouble(f"{type(error).__name__}: {error}"))
+        self._notices.emit(StorageTrouble(f"{type(error).__name__}: {error}"))
         if isinstance(error, JournalFull):
             self._full = error
             self._patience.with_full()
@@ -228,11 +231,9 @@ class Committer:
         self._failed = cause
         self._aftermath.journal_failed(cause)
         tell([*batch, *self._backlog.empty()], cause)
-        self._room.admit()
+        self._room.close()
         self._idle.set()
         self._written.ring()
-
-    # ---- small parts -------------------------------------------------------------------------------------------------
 
     def _post(self, queue: deque[Entry], change: Change, receive: Receiver) -> None:
         if self._failed is not None:

@@ -23,7 +23,15 @@ class Room:
 
     def admit(self) -> None:
         """There may be places: wake as many as there are."""
-        for _ in range(min(len(self._waiters), max(0, self._vacancies()))):
+        self._wake(self._vacancies())
+
+    def close(self) -> None:
+        """Nobody will be admitted any more: wake everybody, to be told so."""
+        self._wake(len(self._waiters))
+
+    def _wake(self, places: int) -> None:
+        while places > 0 and self._waiters:
             waiter = self._waiters.popleft()
-            if not waiter.done():
+            if not waiter.done():  # one that was cancelled takes no place
                 waiter.set_result(None)
+                places -= 1

@@ -79,14 +79,20 @@ class SqliteStore(Reads):
 
     async def own(self, owner: Owner) -> Ownership:
         """Become the one owner. The lock comes first; it is kept until `close`, or until the process dies."""
-        await self._read(lambda _: self._files.lock(owner))
-        self._locked, self._disowned = True, False
+        taken = False
+
+        def lock(_: sqlite3.Connection) -> None:
+            nonlocal taken
+            self._files.lock(owner)
+            self._locked, self._disowned, taken = True, False, True
+
         try:
-            ownership = await self._take_over(owner)
-        except BaseException:
-            await self._give_up()
+            await self._read(lock)
+            return await self._take_over(owner)
+        except BaseException:  # also when we are cancelled while the lock is taken
+            if taken:
+                await self._give_up()
             raise
-        return ownership
 
     async def _take_over(self, owner: Owner) -> Ownership:
         if self._connections is not None:
@@ -112,10 +118,11 @@ class SqliteStore(Reads):
 
     async def check(self) -> None:
         """See that the files are still there; the owner also writes the log back and the mark."""
-        if self._owner is None:
-            await self._read(lambda _: self._files.refuse_if_changed())
-        else:
-            await self._write(self._keeper.check)
+        async with self._one_writes:  # not while `reopen` has the connections closed
+            if self._owner is None:
+                await self._read(lambda _: self._files.refuse_if_changed())
+            else:
+                await self._write(self._keeper.check)
 
     async def close(self, *, keep_ownership: bool = False) -> None:
         """Close, and release the lock unless `keep_ownership`; a `disown` that came before counts too."""
