@@ -1,4 +1,4 @@
-"""What all tests share: the Hypothesis profiles.
+"""What all tests share: the Hypothesis profiles, and that databases in memory are closed.
 
     HYPOTHESIS_PROFILE=dev   (default)   other examples at each run; a failure prints the blob that replays it
     HYPOTHESIS_PROFILE=ci    (if CI)     the same examples at each run, so that CI never fails by chance
@@ -10,8 +10,12 @@ No profile has a deadline: a busy machine is no failure.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 
+import pytest
 from hypothesis import HealthCheck, settings
+
+from tests import databases
 
 _SLOW = [HealthCheck.too_slow]
 settings.register_profile(
@@ -25,3 +29,9 @@ settings.register_profile(
     "deep", max_examples=5_000, stateful_step_count=200, deadline=None, print_blob=True, suppress_health_check=_SLOW
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "dev"))
+
+
+@pytest.fixture(autouse=True)
+def _close_databases() -> Iterator[None]:
+    yield
+    databases.close_all()

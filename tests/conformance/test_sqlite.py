@@ -1,8 +1,7 @@
 """The conformance suite on SQLite: in a file with its two threads, and on one synchronous connection in memory."""
 
-import sqlite3
-
 from tests.conformance.factories import SqliteHooks
+from tests.databases import in_memory
 from timewheel.testing.conformance import Hooks, StoreConformance
 from timewheel_storage.sqlite import SqliteStore
 from timewheel_storage.sqlite.files import MemoryFiles
@@ -26,13 +25,13 @@ class InMemory(SqliteStore):
 
 class InMemoryHooks(Hooks):
     async def fresh(self, folder):
-        return await self._opened(sqlite3.connect(":memory:", isolation_level=None), MemoryFiles())
+        return await self._opened(in_memory(), MemoryFiles())
 
     async def another(self, store):
         return await self._opened(store.connection, store.files)
 
     async def crashed(self, store):
-        connection = sqlite3.connect(":memory:", isolation_level=None)
+        connection = in_memory()
         connection.deserialize(store.connection.serialize())
         return await self._opened(connection, MemoryFiles(mark=store.files.mark))
 

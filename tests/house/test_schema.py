@@ -6,6 +6,7 @@ from importlib.resources import files
 
 import pytest
 
+from tests.databases import in_memory
 from timewheel.model import AttemptState, JobState, WaitingReason
 from timewheel_storage.sqlite import codes, schema
 
@@ -19,7 +20,7 @@ def scripts():
 
 
 def database():
-    return sqlite3.connect(":memory:", isolation_level=None)
+    return in_memory()
 
 
 def dump(connection):

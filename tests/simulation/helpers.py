@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import random
-import sqlite3
 from collections import Counter
 from datetime import timedelta
 from typing import NamedTuple
 
+from tests.databases import in_memory
 from timewheel import Scheduler, current
 from timewheel.model import SECOND_US, Now
 from timewheel.system import System
@@ -35,7 +35,7 @@ class MemorySqlite(SqliteStore):
     """A journal in SQLite on one synchronous connection: no thread, no file."""
 
     def __init__(self, connection=None):
-        self.connection = connection or sqlite3.connect(":memory:", isolation_level=None)
+        self.connection = connection or in_memory()
 
         async def run(work):
             return work(self.connection)

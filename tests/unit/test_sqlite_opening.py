@@ -405,3 +405,9 @@ async def test_durability_process_allows_the_loss_of_a_power_cut_and_notes_it(jo
     files.write_mark(mark._replace(commits=mark.commits + 9, boot_id="another boot"))
     with pytest.raises(JournalTruncated):
         await open_sqlite(str(journal), "power").open()
+
+
+async def test_an_sqlite_that_is_too_old_is_refused_before_the_first_statement(tmp_path, monkeypatch):
+    monkeypatch.setattr(sqlite3, "sqlite_version_info", (3, 37, 2))
+    with pytest.raises(JournalUnavailable, match=r"needs SQLite 3\.38 or newer"):
+        await open_sqlite(str(tmp_path / "j.db")).open()

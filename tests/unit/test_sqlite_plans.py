@@ -45,7 +45,7 @@ def plan(connection, statement):
     if ":" in statement:
         parameters = dict.fromkeys(("states", "queue", "task", "tag", "key", "before", "scan", "limit"))
     else:
-        parameters = [None] * max((number for number in range(1, 10) if f"?{number}" in statement), default=0)
+        parameters = {str(number): None for number in range(1, 10) if f"?{number}" in statement}
     return [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {statement}", parameters)]
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from timewheel.errors import NotOwner
 from timewheel.store import changes as ch
+from timewheel_storage.sqlite.codes import do
 from timewheel_storage.sqlite.faults import transaction
 from timewheel_storage.sqlite.write_claim import Claims
 from timewheel_storage.sqlite.write_rest import Others
@@ -53,7 +54,7 @@ class Batch:
         """Write it durably, or raise and write nothing (but see JournalUnknown)."""
 
         def work() -> None:
-            written = connection.execute(STAMP, (boot_id, stamp.boot_us, *stamp.now, stamp.epoch)).rowcount
+            written = do(connection, STAMP, (boot_id, stamp.boot_us, *stamp.now, stamp.epoch)).rowcount
             if written != 1:
                 raise NotOwner(
                     f"epoch {stamp.epoch} may not write to {path}: it was given up, or a newer owner took over; "

@@ -79,9 +79,19 @@ def rows_of(answer: str) -> list[Any]:
     return rows
 
 
-def ask(connection: sqlite3.Connection, statement: str, parameters: Sequence[Any] = ()) -> Any:
+def numbered(values: Sequence[Any]) -> dict[str, Any]:
+    """The values of ?1, ?2, ...: Python counts numbered placeholders among the named ones, by their number's text."""
+    return {str(number): value for number, value in enumerate(values, 1)}
+
+
+def do(connection: sqlite3.Connection, statement: str, values: Sequence[Any]) -> sqlite3.Cursor:
+    """Run a statement with the values of ?1, ?2, ..."""
+    return connection.execute(statement, numbered(values))
+
+
+def ask(connection: sqlite3.Connection, statement: str, values: Sequence[Any] = ()) -> Any:
     """The one row that a statement answers with."""
-    cursor = connection.execute(statement, parameters)
+    cursor = do(connection, statement, values)
     row = cursor.fetchone()
     cursor.close()
     return row

@@ -17,7 +17,7 @@ import orjson
 from timewheel.errors import JournalTruncated
 from timewheel.model import Anchor
 from timewheel.store.port import Owner, Ownership
-from timewheel_storage.sqlite.codes import ask
+from timewheel_storage.sqlite.codes import ask, do
 from timewheel_storage.sqlite.faults import BUSY, code_of, transaction, unknown
 from timewheel_storage.sqlite.files import Mark
 
@@ -77,7 +77,7 @@ class Keeper:
             connection.execute(NEW_EPOCH)
             if lost is not None:
                 data = orjson.dumps({"first": lost[0], "last": lost[1]}).decode()
-                connection.execute(NOTE_LOSS, (owner.wall_us, data))
+                do(connection, NOTE_LOSS, (owner.wall_us, data))
 
         transaction(connection, files.path, work)
         epoch, _, _, boot_id, *clocks = ask(connection, META)

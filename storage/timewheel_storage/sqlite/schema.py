@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from typing import Literal
 
 APPLICATION_ID = 0x74776A6C  # "twjl"
+OLDEST_SQLITE = (3, 38)  # the operator ->> of its JSON functions
 QUICK_CHECK_BYTES = 64 * 1024 * 1024  # a larger file is not checked page by page when it is opened
 
 
@@ -121,7 +122,14 @@ def _sync(path: str) -> None:
 
 
 def refuse_at_sight(path: str) -> None:
-    """Refuse what needs no look inside: a folder, a device, a file of length zero."""
+    """Refuse what needs no look inside: a folder, a device, a file of length zero; or an SQLite that is too old."""
+    if sqlite3.sqlite_version_info < OLDEST_SQLITE:
+        needed = ".".join(map(str, OLDEST_SQLITE))
+        raise JournalUnavailable(
+            f"timewheel needs SQLite {needed} or newer, this Python has {sqlite3.sqlite_version}: use another build of "
+            f"Python",
+            path=path,
+        )
     try:
         status = os.stat(path)
     except OSError as error:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from timewheel.model import ClockKind
 from timewheel.store.changes import Claim, Claimed, ClaimedJob, Outcome
-from timewheel_storage.sqlite.codes import ask, encode, retry_of, rows_of
+from timewheel_storage.sqlite.codes import ask, do, encode, retry_of, rows_of
 
 if TYPE_CHECKING:
     import sqlite3
@@ -100,10 +100,10 @@ class _Claim:
         if last_chances or misfires:
             hints = encode(self._sort_out(connection, until))
             if self._skipped:
-                connection.execute(SKIPS, (encode(self._skipped), stamp.now.wall_us))
+                do(connection, SKIPS, (encode(self._skipped), stamp.now.wall_us))
         if attempts:
-            connection.execute(MAKE_ROOM, (hints, *until))
-        connection.execute(OPEN, (hints, *until, stamp.epoch))
+            do(connection, MAKE_ROOM, (hints, *until))
+        do(connection, OPEN, (hints, *until, stamp.epoch))
 
     def _sort_out(self, connection: sqlite3.Connection, until: tuple[int, int]) -> list[int]:
         """The hints to open, when some of them must be skipped or held."""

@@ -16,7 +16,7 @@ from timewheel.store.changes import (
     Unheld,
     Unhold,
 )
-from timewheel_storage.sqlite.codes import ask, clean, encode, rows_of
+from timewheel_storage.sqlite.codes import ask, clean, do, encode, rows_of
 
 if TYPE_CHECKING:
     import sqlite3
@@ -85,17 +85,17 @@ class Others:
 
 
 def _save_limits(connection: sqlite3.Connection, change: SaveLimits, _: Stamp) -> Done:
-    connection.execute(SAVE_LIMITS, (encode(change.values),))
+    do(connection, SAVE_LIMITS, (encode(change.values),))
     return Done(len(change.values))
 
 
 def _put_queue(connection: sqlite3.Connection, change: PutQueue, _: Stamp) -> Done:
-    connection.execute(PUT_QUEUE, (clean(change.queue), clean(change.settings)))
+    do(connection, PUT_QUEUE, (clean(change.queue), clean(change.settings)))
     return DONE
 
 
 def _add_entry(connection: sqlite3.Connection, change: AddEntry, stamp: Stamp) -> Done:
-    connection.execute(ADD_ENTRY, (stamp.now.wall_us, clean(change.kind), clean(change.data)))
+    do(connection, ADD_ENTRY, (stamp.now.wall_us, clean(change.kind), clean(change.data)))
     return DONE
 
 
@@ -106,7 +106,7 @@ def _unhold(connection: sqlite3.Connection, change: Unhold, _: Stamp) -> Unheld:
     (answer,) = ask(connection, statement, (change.reason.value, tasks, job_ids, max(change.limit, 0)))
     places = [(lane, due_at, job_id) for lane, due_at, job_id in rows_of(answer)]
     if places:
-        connection.execute(UNHOLD, (encode([job_id for _, _, job_id in places]),))
+        do(connection, UNHOLD, (encode([job_id for _, _, job_id in places]),))
     return Unheld(places)
 
 
@@ -115,8 +115,8 @@ def _prune_keys(connection: sqlite3.Connection, change: PruneKeys, stamp: Stamp)
     (answer,) = ask(connection, OLD_HOLDERS, (ended_before, max(change.limit, 0)))
     rows = len(rows_of(answer))
     if rows:
-        connection.execute(FORGET_KEYS, (answer,))
-        connection.execute(FREE_HOLDERS, (answer,))
+        do(connection, FORGET_KEYS, (answer,))
+        do(connection, FREE_HOLDERS, (answer,))
     return Done(rows)
 
 

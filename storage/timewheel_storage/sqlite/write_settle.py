@@ -14,6 +14,7 @@ from timewheel_storage.sqlite.codes import (
     JOB_STATES,
     SCHEDULED,
     ask,
+    do,
     encode,
     rows_of,
 )
@@ -132,15 +133,15 @@ class Settles:
         """Write them. Raises Again when a success was stale."""
         wall_us = stamp.now.wall_us
         for epoch, rows in self._successes.items():
-            if connection.execute(SUCCESSES, (rows, wall_us, epoch)).rowcount != self._sizes[epoch]:
+            if do(connection, SUCCESSES, (rows, wall_us, epoch)).rowcount != self._sizes[epoch]:
                 self._take_the_long_way()
                 raise Again
         if self._places:
             self._answer, lanes_missing = ask(connection, PLACES, (self._rows,))
             if lanes_missing:
-                connection.execute(NEW_LANES, (self._rows,))
+                do(connection, NEW_LANES, (self._rows,))
                 self._answer, _ = ask(connection, PLACES, (self._rows,))
-            connection.execute(ANY_END, (self._rows, wall_us))
+            do(connection, ANY_END, (self._rows, wall_us))
 
     def _take_the_long_way(self) -> None:
         self._successes = {}

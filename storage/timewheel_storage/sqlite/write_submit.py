@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from timewheel.store.changes import KEY_KEEPING_US, KeyConflict, Outcome, Submit, Submitted
-from timewheel_storage.sqlite.codes import ask, clean, encode, retry_text, rows_of
+from timewheel_storage.sqlite.codes import ask, clean, do, encode, retry_text, rows_of
 
 if TYPE_CHECKING:
     import sqlite3
@@ -114,21 +114,21 @@ class Submits:
             self._find_kinds(connection)
             self._encode()
         if self._plain:
-            connection.execute(PLAIN_JOBS, (self._plain, stamp.now.wall_us))
+            do(connection, PLAIN_JOBS, (self._plain, stamp.now.wall_us))
         if self._full:
-            connection.execute(JOBS, (self._full, stamp.now.wall_us))
+            do(connection, JOBS, (self._full, stamp.now.wall_us))
         names = {task for task, place in self._asked if place not in self._refused}
         self._importable = names - self._memory.importable
         if self._importable:
-            connection.execute(ADD_IMPORTABLE, (encode(sorted(self._importable)),))
+            do(connection, ADD_IMPORTABLE, (encode(sorted(self._importable)),))
 
     def _take_keys(self, connection: sqlite3.Connection, stamp: Stamp) -> dict[int, Outcome]:
         """Take the keys that are free, and say what becomes of the requests whose key is not."""
         asking = [self._requests[place] for place in self._keyed]
         rows = encode([(one.task, one.idempotency_key, one.job_id, one.digest) for one in asking])
         free_since = stamp.now.wall_us - KEY_KEEPING_US
-        connection.execute(FREE_OLD_HOLDERS, (rows, free_since))
-        connection.execute(TAKE_KEYS, (rows, free_since))
+        do(connection, FREE_OLD_HOLDERS, (rows, free_since))
+        do(connection, TAKE_KEYS, (rows, free_since))
         holders = rows_of(ask(connection, HOLDERS, (rows,))[0])
         refused: dict[int, Outcome] = {}
         for place, one, (job_id, digest) in zip(self._keyed, asking, holders, strict=True):
@@ -185,9 +185,9 @@ def _find_kind(connection: sqlite3.Connection, key: KindKey) -> Kind:
     task, queue, priority, clock, retry, timeout_us = key
     values = (clean(task), clean(queue), priority, int(clock), retry_text(retry), timeout_us)
     found = ask(connection, FIND_KIND, values)
-    number, lane = found or (int(connection.execute(ADD_KIND, values).lastrowid or 0), None)
+    number, lane = found or (int(do(connection, ADD_KIND, values).lastrowid or 0), None)
     if lane is None:
-        connection.execute(ADD_LANE, values[1:4])
+        do(connection, ADD_LANE, values[1:4])
         (lane,) = ask(connection, FIND_LANE, values[1:4])
-        connection.execute(SET_LANE, (number, lane))
+        do(connection, SET_LANE, (number, lane))
     return Kind(number, lane)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from timewheel.model import CancelAnswer, RescheduleAnswer
 from timewheel.store.changes import Cancel, Cancelled, Missing, Outcome, Reschedule, Rescheduled
-from timewheel_storage.sqlite.codes import ACTIVE, FINAL_FROM, SCHEDULED, ask, encode, rows_of
+from timewheel_storage.sqlite.codes import ACTIVE, FINAL_FROM, SCHEDULED, ask, do, encode, rows_of
 
 if TYPE_CHECKING:
     import sqlite3
@@ -86,7 +86,7 @@ class Cancels:
     def write(self, connection: sqlite3.Connection, stamp: Stamp) -> None:
         """Write them."""
         self._answer = ask(connection, BEFORE_CANCELS, (self._rows,))[0]
-        connection.execute(CANCELS, (self._rows, stamp.now.wall_us))
+        do(connection, CANCELS, (self._rows, stamp.now.wall_us))
 
     def outcomes(self) -> list[Outcome]:
         """The outcomes in the order of the Cancels."""
@@ -115,9 +115,9 @@ class Reschedules:
 
     def write(self, connection: sqlite3.Connection, stamp: Stamp) -> None:
         """Write them."""
-        connection.execute(LANES_OF_MOVES, (self._rows,))
+        do(connection, LANES_OF_MOVES, (self._rows,))
         self._answer = ask(connection, BEFORE_MOVES, (self._rows,))[0]
-        connection.execute(MOVES, (self._rows, stamp.now.wall_us))
+        do(connection, MOVES, (self._rows, stamp.now.wall_us))
 
     def outcomes(self) -> list[Outcome]:
         """The outcomes in the order of the Reschedules."""
