@@ -29,10 +29,8 @@ class Verbs:
         self._committer = committer
 
     async def cancel(self, change: Cancel) -> Cancelled | Missing:
-        """Commit a cancel; `change.entered` is filled in. An entered async handler is then cancelled."""
+        """Commit a cancel; `change.entered` is filled in. An entered handler then sees it."""
         change.entered = self._withdraw(change.job_id)
-        if change.entered:
-            self._worker.mark_cancel(change.job_id)
         return await self._commit(change)  # type: ignore[no-any-return]  # a Cancel has these outcomes
 
     async def reschedule(self, change: Reschedule) -> Rescheduled | Missing:

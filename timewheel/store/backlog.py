@@ -39,8 +39,8 @@ class Backlog:
     def take(self) -> list[Entry]:
         """The next batch; empty when nothing waits."""
         batch: list[Entry] = []
-        _move(self.settles, batch, BATCH_CHANGES)
-        if self.verbs:
+        self._take_settles(batch)
+        if self.verbs and not self.settles:  # a verb never overtakes the settlement of its job
             self._take_verbs(batch)
         if self.submits:
             self._take_submits(batch)
@@ -93,6 +93,14 @@ class Backlog:
         if isinstance(change, Submit):
             return self.submits
         return self.claims if isinstance(change, Claim) else self.rest
+
+    def _take_settles(self, batch: list[Entry]) -> None:
+        size = 0
+        settles = self.settles
+        while settles and len(batch) < BATCH_CHANGES and size < BATCH_BYTES:
+            entry = settles.popleft()
+            batch.append(entry)
+            size += len(entry[0].result or "") + len(entry[0].error or "")
 
     def _take_verbs(self, batch: list[Entry]) -> None:
         taken = {entry[0].job_id for entry in batch}

@@ -15,7 +15,7 @@ from timewheel.alarm import Alarm
 from timewheel.codec import loads_call
 from timewheel.errors import NotSerializable
 from timewheel.model import MAX_TIME_US, SECOND_US, AttemptState, ClockKind, JobState, Now, WaitingReason, job_text
-from timewheel.work.context import JobContext, request_cancel
+from timewheel.work.context import JobContext
 from timewheel.work.lifecycle import SHUTDOWN, Decision, Ending, EndingKind, decide
 from timewheel.work.runner import Run, Runner, Stopping
 from timewheel.work.settling import Ledger, counters_of, ending_of, release_of, settlement
@@ -122,12 +122,6 @@ class Worker:
         if not run.withdrawn:  # otherwise it was taken back already
             self._forget(run)
             self._ledger.came_early(run.claimant)
-
-    def mark_cancel(self, job_id: int) -> None:
-        """Let a running handler see that a cancel is on its way."""
-        run = self._runs.get(job_id)
-        if run is not None:
-            request_cancel(run.context)
 
     def cancel(self, job_id: int) -> None:
         """The cancel request is durable: stop the handler."""
