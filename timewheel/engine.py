@@ -181,9 +181,9 @@ class Engine:
         self.ticker.turn()
         self.consequences.draw(changes, outcomes)
 
-    def journal_has_room(self) -> None:
-        """What waited for space may be claimed."""
-        self.dispatcher.kick()
+    def all_told(self) -> None:
+        """What a batch set free is claimed in the very next one."""
+        self.dispatcher.pump()
 
     async def journal_unknown(self, claimed: list[int]) -> None:
         """The journal was opened again: what memory holds of it is read afresh."""

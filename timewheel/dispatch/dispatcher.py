@@ -4,8 +4,7 @@ A *pump* looks at every queue that has ready jobs, in turn, asks the limits how 
 committer a claim with that many hints. When the claim's commit has returned, the jobs come to the gate; from there, in
 one loop turn without an await, each is checked again, takes its tokens and is handed to the worker.
 
-Everything here runs in callbacks of one event loop; an error in one of them is a fault of timewheel and is given to
-`failed`, which stops the scheduler.
+Everything here runs in callbacks of one event loop; an error in one of them stops the scheduler (`failed`).
 """
 
 from __future__ import annotations
@@ -52,12 +51,13 @@ class Dispatcher:
         self._now = now
         self._surroundings = surroundings
         self._loop = asyncio.get_running_loop()
+        self._claiming: set[str] = set()  # queues with a claim under way: one at a time
         self._hinted: dict[int, int] = {}  # job id -> lane, of the claims under way
         self._last_chance = LastChance()
         self.queued = Queued(ready, self._hinted, self.gate, self._last_chance)
         self._served = ""  # the queue that was claimed for last: its turn comes after all others
         self._pumping = False
-        self._appointment = Appointment(clock, self._pump)
+        self._appointment = Appointment(clock, self.pump)
 
     def wire(self, claims: Claims, floor: Floor) -> None:
         """Connect the doers it works with."""
@@ -77,7 +77,7 @@ class Dispatcher:
         """Something changed: pump in the next loop turn."""
         if not self._pumping:
             self._pumping = True
-            self._loop.call_soon(self._pump)
+            self._loop.call_soon(self.pump)
 
     def ended(self, queue: str, losses: int) -> None:
         """A job that had entered holds its slot no more."""
@@ -128,7 +128,8 @@ class Dispatcher:
 
     # ---- claiming ----------------------------------------------------------------------------------------------------
 
-    def _pump(self) -> None:
+    def pump(self) -> None:
+        """Let in what may enter, and claim what may start, now."""
         self._pumping = False
         now = self._now()  # one for all: what is not yet due for the gate must still be coming for the timer
         try:
@@ -143,7 +144,7 @@ class Dispatcher:
         claimed = False
         queues = self.ready.queues(self._served)
         for position, queue in enumerate(queues):
-            room = self.limits.room(queue, now.steady_us, AHEAD_US)
+            room = 0 if queue in self._claiming else self.limits.room(queue, now.steady_us, AHEAD_US)
             if room > 0:
                 share = max(1, self.limits.room_of_whole(now.steady_us, AHEAD_US) // (len(queues) - position))
                 claimed |= self._claim(queue, min(room, share, MOST_HINTS), now)
@@ -157,6 +158,7 @@ class Dispatcher:
         if not hints:
             return False
         self._served = queue
+        self._claiming.add(queue)
         self.limits.take_slots(queue, len(hints))
         hinted = self._hinted
         for _, job_id, lane in hints:
@@ -169,6 +171,7 @@ class Dispatcher:
     def _claimed(
         self, queue: str, hints: list[tuple[int, int, int]], last_chances: int, outcome: Claimed | BaseException
     ) -> None:
+        self._claiming.discard(queue)
         for _, job_id, _ in hints:
             self._hinted.pop(job_id, None)
         if isinstance(outcome, BaseException):
@@ -182,17 +185,14 @@ class Dispatcher:
         for job in outcome.jobs:
             self._admit(Claimant(job, queue, now), now)
         self._last_chance.hold(hints, outcome.held)
-        if (last_chances and not any(job.losses >= LAST_CHANCE_LOSSES for job in outcome.jobs)) or (
-            outcome.held and self._last_chance.is_free
-        ):
+        used = any(job.losses >= LAST_CHANCE_LOSSES for job in outcome.jobs)
+        if (last_chances and not used) or (outcome.held and self._last_chance.is_free):
             self._free_last_chance()
         self.kick()
 
     def _free_last_chance(self) -> None:
         for entry in self._last_chance.free():
             self.ready.push(*entry)
-
-    # ---- the gate ----------------------------------------------------------------------------------------------------
 
     def _admit(self, claimant: Claimant, now: Now) -> None:
         """Let a claimed job wait at the gate, unless it would hold its slot there for nothing."""

@@ -20,8 +20,8 @@ class Aftermath(Protocol):
     def committed(self, changes: list[Change], outcomes: list[Outcome]) -> None:
         """The batch is durable."""
 
-    def journal_has_room(self) -> None:
-        """There was no space in the journal, and there is again: dispatching may go on."""
+    def all_told(self) -> None:
+        """Every receiver has heard of the batch; what follows from that now can still go into the next one."""
 
     async def journal_unknown(self, claimed: list[int]) -> None:
         """The journal was opened again after an unknown outcome: whatever was derived from it must be re-read.

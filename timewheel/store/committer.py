@@ -184,7 +184,7 @@ class Committer:
         if self._failed is not None:  # ended meanwhile: the journal may be one that nobody will read
             tell(batch, self._failed)
             return
-        had_room, self._full = self._full is None, None
+        self._full = None
         self._patience.committed()
         if self._notices.wanted and batch:
             self._notices.emit(Committed(len(batch), self._clock.boot_us() - began))
@@ -195,8 +195,7 @@ class Committer:
             self._aftermath.committed(changes[begin:end], outcomes[begin:end])
             for (_, receive), outcome in zip(batch[begin:end], outcomes[begin:end], strict=True):
                 receive(outcome)
-        if not had_room:
-            self._aftermath.journal_has_room()
+        self._aftermath.all_told()
 
     # ---- when a commit fails -----------------------------------------------------------------------------------------
 
