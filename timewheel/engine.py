@@ -99,17 +99,18 @@ class Engine:
         self.now: Callable[[], Now] = self.timeline.reader(self._clock.wall_us, self._clock.boot_us)
         await self._wire()
         self._supervisor.spawn("committer", self.committer.run)
+        self.committer.starting = True
         recovered = await self.recovery.recover(tuple(self._known_names()))
         if self.cause is not None:
             raise self.cause
+        self.committer.starting = False
         self.notices.emit(recovered)
-        self._supervisor.spawn("ticker", self.ticker.run)
-        self._supervisor.spawn("loader", self.loader.run)
-        self._supervisor.spawn("housekeeper", self._keep_house)
+        for name, run in (("ticker", self.ticker.run), ("loader", self.loader.run), ("housekeeper", self._keep_house)):
+            self._supervisor.spawn(name, run)
         if self._pulse is not None:
             self._pulse.start()
         if recovered.lost:
-            _log.warning("%d attempts of a former process were lost; their jobs follow their policies", recovered.lost)
+            _log.warning("%d attempts of a former process were lost", recovered.lost)
 
     async def _wire(self) -> None:
         store, clock, now = self.store, self._clock, self.now
@@ -205,7 +206,8 @@ class Engine:
         self.ledger.closed = True
         _log.critical("timewheel stopped dispatching: %s: %s", type(cause).__name__, cause, exc_info=cause)
         self.waiters.wake_all()
-        self._host.engine_failed(cause)
+        if not self.committer.starting:  # else `start` raises it
+            self._host.engine_failed(cause)
 
     def drained(self) -> None:
         """Jobs were taken from ready."""
@@ -222,7 +224,7 @@ class Engine:
         self.dispatcher.give_back("drain")
         left = await self.worker.finish(grace_s)
         await self._write_everything()
-        await self._end_doers()
+        await self.abandon()
         self.ledger.closed = True
         self.cause = self.cause or NotStarted("the scheduler has stopped")
         self.committer.end(self.cause)
@@ -240,10 +242,7 @@ class Engine:
             await asyncio.sleep(0)  # what a verb held back is given back in the next turn
 
     async def abandon(self) -> None:
-        """Undo a start that failed: end what runs already. The journal is the caller's to close."""
-        await self._end_doers()
-
-    async def _end_doers(self) -> None:
+        """End the doers; what they left undone stays so. The journal is the caller's to close."""
         if self._pulse is not None:
             self._pulse.stop()
         await self._supervisor.end()

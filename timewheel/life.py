@@ -43,7 +43,7 @@ class Life:
         self._place: Place | None = None
         self._cause: BaseException | None = None
         self._interrupted = False
-        self._starting = False
+        self._starting: asyncio.Future[None] | None = None
         self._standby: asyncio.Task[None] | None = None
         self._stopping: asyncio.Task[None] | None = None
         self._keeper: Keeper | None = None
@@ -77,11 +77,12 @@ class Life:
         if self._starting or self._state not in (SchedulerState.NEW, SchedulerState.STOPPED):
             state = "starting" if self._starting else self._state
             raise NotStarted(f"start() of a scheduler that is {state}: it starts once, until it is stopped")
-        self._starting = True
+        self._starting = asyncio.get_running_loop().create_future()
         try:
             await self._start()
         finally:
-            self._starting = False
+            starting, self._starting = self._starting, None
+            starting.set_result(None)
 
     async def _start(self) -> None:
         self._place = Place()
@@ -137,9 +138,12 @@ class Life:
 
         Handlers that still run when the grace ends are cancelled; those that do not end then are named in the log and
         their attempts given back (they are not spent). Calling it again waits for the first call, and a shorter grace
-        counts. From inside a handler it only begins the stop and returns at once. Harmless when not started.
+        counts. From inside a handler it only begins the stop and returns at once. Harmless when not started; while
+        `start` is under way it waits for that first.
         """
         grace = delay_us(grace_s) / 1_000_000
+        if self._starting is not None:
+            await asyncio.wait((self._starting,))
         if self._state in (SchedulerState.NEW, SchedulerState.STOPPED):
             return
         assert self._place is not None, "a scheduler that was started has a place"

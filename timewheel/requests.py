@@ -65,6 +65,14 @@ def place(submit: Submit, job_id: int, steady_now_us: int) -> Submit:
     return submit
 
 
+def take_back(submit: Submit, steady_us: int) -> None:
+    """Undo `place` (given the same instant): the submission was refused and may be placed again."""
+    request = submit.request
+    request.job_id = 0
+    if request.clock is ClockKind.STEADY:
+        request.scheduled_at -= steady_us
+
+
 def _priority(given: Options, task: Task) -> int:
     if given.priority is not None:
         return given.priority

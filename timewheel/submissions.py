@@ -9,7 +9,7 @@ from timewheel.errors import IdempotencyConflict, InvalidOption, JobNotFound, Pa
 from timewheel.handles import Draft
 from timewheel.job import Job
 from timewheel.model import job_text
-from timewheel.requests import place
+from timewheel.requests import place, take_back
 from timewheel.store.changes import KeyConflict, Submit
 from timewheel.store.port import Store
 
@@ -85,22 +85,24 @@ class Submissions:
 
     async def _submit_into(self, results: list[Job[Any] | BaseException], submits: Iterable[Submit]) -> None:
         engine = self._running()
-        positions: dict[int, int] = {}
+        positions: dict[int, tuple[int, int]] = {}
 
         def placed() -> Iterable[Submit]:
             for submit in submits:
                 now = engine.now()
                 place(submit, engine.new_id(), now.steady_us)
-                positions[submit.request.job_id] = len(results)
+                positions[submit.request.job_id] = len(results), now.steady_us
                 results.append(Job(self._as_desk(), (submit.request, now.wall_us), created=True))
                 yield submit
 
         def each(submit: Submit, outcome: Any) -> None:
-            position = positions[submit.request.job_id]
+            position, steady_us = positions[submit.request.job_id]
             if isinstance(outcome, BaseException):
                 results[position] = outcome
+                take_back(submit, steady_us)
             elif type(outcome) is KeyConflict:
                 results[position] = _conflict(submit, outcome)
+                take_back(submit, steady_us)
             elif not outcome.created:
                 submit.request.job_id = outcome.job_id
                 results[position] = Job(self._as_desk(), (submit.request, 0))

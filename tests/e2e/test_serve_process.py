@@ -7,6 +7,7 @@ import json
 import signal
 import sqlite3
 import textwrap
+from contextlib import closing
 from pathlib import Path
 
 import httpx
@@ -35,7 +36,7 @@ async def test_first_day(tmp_path: Path) -> None:
         child.signal(signal.SIGTERM)
         assert await child.end() == 0
         assert "stopped; every outcome is durable" in child.lines[-1]
-    with sqlite3.connect(tmp_path / "timewheel.db") as journal:
+    with closing(sqlite3.connect(tmp_path / "timewheel.db")) as journal:
         assert journal.execute("PRAGMA integrity_check").fetchone() == ("ok",)
 
 

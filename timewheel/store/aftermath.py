@@ -8,10 +8,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 if TYPE_CHECKING:
-    from timewheel.store.backlog import Receiver
+    from timewheel.store.backlog import Entry, Receiver
     from timewheel.store.changes import Change, Outcome, Submit
 
 T = TypeVar("T")
+PORTION = 250  # outcomes that are told in one turn of the loop
 
 
 class Aftermath(Protocol):
@@ -100,3 +101,22 @@ async def let_others_run() -> None:
         await asyncio.sleep(0)
     except asyncio.CancelledError:
         asyncio.current_task().cancel()  # type: ignore[union-attr]  # we run in a task; it ends at its next await
+
+
+async def tell_outcomes(
+    aftermath: Aftermath, batch: list[Entry], outcomes: list[Outcome]
+) -> tuple[Exception, list[Entry]] | None:
+    """Tell a batch that is durable, a portion a turn of the loop; a fault comes back with those not told yet."""
+    begin = 0
+    try:
+        for begin in range(0, max(1, len(batch)), PORTION):
+            if begin:
+                await let_others_run()
+            portion = slice(begin, begin + PORTION)
+            aftermath.committed([change for change, _ in batch[portion]], outcomes[portion])
+            for (_, receive), outcome in zip(batch[portion], outcomes[portion], strict=True):
+                receive(outcome)
+        aftermath.all_told()
+    except Exception as fault:  # noqa: BLE001  a fault of timewheel: those who were not told yet must not wait on
+        return fault, batch[begin:]
+    return None

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from timewheel.alarm import Alarm
 from timewheel.errors import JournalBusy, JournalFull, JournalUnknown, Overloaded
 from timewheel.events import Committed, Notices, StorageTrouble
-from timewheel.store.aftermath import Aftermath, Tally, ignore, let_others_run, reply_to, to_the_end
+from timewheel.store.aftermath import Aftermath, Tally, ignore, reply_to, tell_outcomes, to_the_end
 from timewheel.store.backlog import Backlog, Entry, Receiver, claims_of, tell
 from timewheel.store.changes import AddEntry, Cancel, Change, Claim, Reschedule, Rest, SaveLimits, Settle, Submit
 from timewheel.store.patience import Patience
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from timewheel.store.port import Stamp, Store
 
 QUEUE_LIMIT = 20_000
-PORTION = 250  # submissions that are queued, or outcomes that are told, in one turn of the loop
+PORTION = 250  # submissions of one caller that are queued in one turn of the loop
 RETRY_S = 1.0
 FLUSH_LOOK_S = 0.5
 
@@ -60,6 +60,7 @@ class Committer:
         self._full: JournalFull | None = None
         self._failed: BaseException | None = None
         self._patience = Patience()
+        self.starting = False  # while a scheduler starts, a journal that takes nothing is an error, not a time to wait
 
     # ---- what others ask ---------------------------------------------------------------------------------------------
 
@@ -188,20 +189,17 @@ class Committer:
         self._patience.committed()
         if self._notices.wanted and batch:
             self._notices.emit(Committed(len(batch), self._clock.boot_us() - began))
-        for begin in range(0, max(1, len(batch)), PORTION):
-            if begin:
-                await let_others_run()
-            end = begin + PORTION
-            self._aftermath.committed(changes[begin:end], outcomes[begin:end])
-            for (_, receive), outcome in zip(batch[begin:end], outcomes[begin:end], strict=True):
-                receive(outcome)
-        self._aftermath.all_told()
+        trouble = await tell_outcomes(self._aftermath, batch, outcomes)
+        if trouble is not None:
+            self.end(*trouble)
 
     # ---- when a commit fails -----------------------------------------------------------------------------------------
 
     async def _after_error(self, batch: list[Entry], error: Exception) -> None:
         self._notices.emit(StorageTrouble(f"{type(error).__name__}: {error}"))
-        if isinstance(error, JournalFull):
+        if self.starting and isinstance(error, JournalFull | JournalBusy):
+            self.end(error, batch)
+        elif isinstance(error, JournalFull):
             self._full = error
             self._patience.with_full()
             told = self._backlog.put_back(batch, (Submit, Cancel, Reschedule))

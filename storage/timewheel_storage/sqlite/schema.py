@@ -7,6 +7,7 @@ SQLite: closing any other descriptor of a database drops the locks that SQLite h
 
 from __future__ import annotations
 
+import errno
 import os
 import sqlite3
 import threading
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from typing import Literal
 
 APPLICATION_ID = 0x74776A6C  # "twjl"
+NO_HARD_LINKS = {errno.EPERM, errno.EACCES, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
 OLDEST_SQLITE = (3, 38)  # the operator ->> of its JSON functions
 QUICK_CHECK_BYTES = 64 * 1024 * 1024  # a larger file is not checked page by page when it is opened
 
@@ -108,7 +110,9 @@ def _put_into_place(side: str, path: str) -> None:
         os.link(side, path)  # unlike a rename, this never replaces a journal that another process made meanwhile
     except FileExistsError:
         return
-    except PermissionError:  # a file system without hard links
+    except OSError as error:
+        if error.errno not in NO_HARD_LINKS:
+            raise
         os.rename(side, path)
     _sync(os.path.dirname(os.path.abspath(path)))
 
