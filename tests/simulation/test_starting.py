@@ -1,4 +1,4 @@
-"""Starts that do not go as planned: stopped half way, or on a journal that takes nothing; and drafts that were refused."""
+"""Starts that do not go as planned: stopped half way, or on a full journal; and drafts that were refused."""
 
 from __future__ import annotations
 
