@@ -64,7 +64,7 @@ def _throughput(row: Row, others: Sequence[Row]) -> Line:
         aim += f"; aim {AIM_JOBS_PER_S:,}/s" + (f" and {AIM_TIMES} times" if ratios else "")
         met = yes(row["jobs_per_s"] >= AIM_JOBS_PER_S and all(ratio >= AIM_TIMES for ratio in ratios[:1]))
     return Line(
-        f"durable jobs, {callers}, concurrency {row['concurrency']:,}",
+        f"durable jobs, {callers}, concurrency {row['concurrency']:,}{', tuned' if row['tuned'] else ''}",
         f"{row['jobs_per_s']:,}/s scheduled and run; {row['acks_per_s']:,}/s only scheduled; {row['cpu_us']} µs CPU",
         "; ".join(f"{other['system']}: {other['jobs_per_s']:,}/s" for other in others) or "APScheduler: not installed",
         aim.removeprefix("; "),

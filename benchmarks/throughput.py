@@ -21,6 +21,10 @@ loop after each add_job, so that jobs run while others are added, and all added 
 add_job until the last handler has run and the store is empty. APScheduler keeps no outcomes and takes a job off before
 it is known to have run: it promises less for this work.
 
+"tuned": the same once more in a process set up as `serve` sets up its own (`timewheel.cli.serve.tune_process`: what is
+there is taken out of garbage collection, which then runs less often, and threads switch every millisecond). A library
+must not touch these settings; an application may.
+
 Both run on the same loop (uvloop where it is installed), in this process, one after another, and the median of the
 repetitions is given. APScheduler gets fewer jobs, as it is slower by far; speeds are a second.
 """
@@ -37,6 +41,7 @@ from typing import Any, NamedTuple
 
 from benchmarks.machine import arguments, folder_in, print_rows, run_async
 from timewheel import Scheduler, current
+from timewheel.cli.serve import tune_process
 
 AN_HOUR = timedelta(hours=1)
 CONCURRENCY = 1_000
@@ -254,7 +259,12 @@ def measure(sizes: Sizes, folder: Path) -> list[dict[str, object]]:
     rows = [timewheel_row(folder, *case, sizes.repetitions) for case in cases]
     others = apscheduler_rows(sizes, folder)
     rows += others
+    tune_process()  # last: it stays
+    tuned = [(1_000, CONCURRENCY, sizes.many), (AT_MANY, CONCURRENCY, sizes.many)]
+    (folder / "tuned").mkdir()
+    rows += [timewheel_row(folder / "tuned", *case, sizes.repetitions) | {"tuned": True} for case in tuned]
     for row in rows:
+        row.setdefault("tuned", False)
         row["times_apscheduler"] = times(row, others[0]) if others else "-"
     return rows
 

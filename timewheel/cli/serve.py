@@ -64,7 +64,7 @@ def _said(error: Exception, options: Namespace) -> str:
     return f"{facts}: stop that process, or name another journal with --db"
 
 
-def _tune() -> None:
+def tune_process() -> None:
     """Settings of the whole process, for the application that serve is; an embedded scheduler leaves them alone.
 
     What was made until now stays for good, so collections need not walk it again: full ones paused the loop for 50 to
@@ -92,7 +92,7 @@ async def _serve(
     host = f"[{options.host}]" if ":" in options.host else options.host
     app = create_app(scheduler, hosts=(host,), faults=targets.faults)
     app.openapi()  # made now and kept: it takes too long to be made while jobs run
-    _tune()
+    tune_process()
     port = listener.getsockname()[1]
 
     def ready() -> None:

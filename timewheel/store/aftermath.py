@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from timewheel.store.changes import Change, Outcome, Submit
 
 T = TypeVar("T")
-PORTION = 250  # outcomes that are told in one turn of the loop
+PORTION = 128  # outcomes that are told in one turn of the loop
 
 
 class Aftermath(Protocol):
