@@ -1,5 +1,6 @@
 """Opening a journal: each fault has its own error, with the path and the way out, and the file stays untouched."""
 
+import errno
 import hashlib
 import os
 import shutil
@@ -131,9 +132,10 @@ async def test_a_journal_made_meanwhile_is_not_replaced(tmp_path, monkeypatch):
     assert sorted(os.listdir(tmp_path)) == ["journal.db"]
 
 
-async def test_without_hard_links_the_journal_is_renamed_into_place(tmp_path, monkeypatch):
+@pytest.mark.parametrize("refusal", [PermissionError(), OSError(errno.ENOTSUP, "no"), OSError(errno.ENOSYS, "no")])
+async def test_without_hard_links_the_journal_is_renamed_into_place(tmp_path, monkeypatch, refusal):
     def no_links(*_):
-        raise PermissionError
+        raise refusal
 
     monkeypatch.setattr(os, "link", no_links)
     schema.make_if_absent(str(tmp_path / "journal.db"))

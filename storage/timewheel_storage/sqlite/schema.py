@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from typing import Literal
 
 APPLICATION_ID = 0x74776A6C  # "twjl"
-NO_HARD_LINKS = {errno.EPERM, errno.EACCES, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
+NO_HARD_LINKS = {errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}  # beside a PermissionError
 OLDEST_SQLITE = (3, 38)  # the operator ->> of its JSON functions
 QUICK_CHECK_BYTES = 64 * 1024 * 1024  # a larger file is not checked page by page when it is opened
 
@@ -111,7 +111,7 @@ def _put_into_place(side: str, path: str) -> None:
     except FileExistsError:
         return
     except OSError as error:
-        if error.errno not in NO_HARD_LINKS:
+        if not isinstance(error, PermissionError) and error.errno not in NO_HARD_LINKS:
             raise
         os.rename(side, path)
     _sync(os.path.dirname(os.path.abspath(path)))
