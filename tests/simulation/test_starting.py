@@ -103,3 +103,31 @@ def test_a_fault_while_a_batch_is_told_ends_the_scheduler_and_leaves_nobody_wait
         await scheduler.stop()
 
     machine.run(main())
+
+
+def test_the_sweep_gets_to_a_loss_behind_a_page_of_jobs_that_may_not_start(monkeypatch):
+    monkeypatch.setattr("timewheel.store.loader.SWEEP_PAGE", 10)
+    machine = VirtualMachine()
+    scheduler = Scheduler("memory://", system=machine.system)
+    scheduler.task(name="idle")(idle)
+
+    async def main() -> None:
+        async with scheduler:
+            await scheduler.queue("default").pause()
+            await scheduler.at_many(scheduler.new(timedelta(0), "idle", n) for n in range(25))
+            await machine.sleep(5)
+            engine = scheduler._engine
+            assert engine is not None
+            ready = engine.dispatcher.ready
+            entries = ready.take("default", 25, engine.now())
+            lost = entries.pop(22)
+            for entry in entries:
+                ready.push(*entry)
+            found = [await engine.loader.sweep() for _ in range(3)]
+            assert sum(found) == 1
+            assert lost[1] in engine.dispatcher.queued.known_ids(lost[2])
+            await scheduler.queue("default").resume()
+            await machine.sleep(1)
+            assert await scheduler.jobs(state="COMPLETED").count() == 25
+
+    machine.run(main())

@@ -44,11 +44,12 @@ LAST_ID = (1 << 63) - 1
 class _Book:
     """What the loader knows of a lane."""
 
-    __slots__ = ("frontier", "generation", "lane", "room")
+    __slots__ = ("frontier", "generation", "lane", "room", "swept")
 
     def __init__(self, lane: Lane) -> None:
         self.lane = lane
         self.frontier = ZERO_KEY
+        self.swept = ZERO_KEY  # where the next sweep goes on: each looks at a page, so that none takes long
         self.room = 0  # how many more may be placed before the entries in memory are counted again
         self.generation = 0  # grows when the lane is reset: a page read before that is thrown away
 
@@ -215,7 +216,8 @@ class Loader:
         frontier = book.frontier
         kind = book.lane.clock
         until = min(self._now().on(kind) - SECOND_US, self._wheels.fired_until_us(kind))
-        page = await self._store.due(number, ZERO_KEY, until, SWEEP_PAGE)
+        page = await self._store.due(number, book.swept, until, SWEEP_PAGE)
+        book.swept = DueKey(*page[-1]) if len(page) == SWEEP_PAGE else ZERO_KEY
         known.update(self._queued.known_ids(number))
         return [key for key in page if key <= frontier and key[1] not in known]
 
