@@ -36,7 +36,10 @@ async def test_closing_a_stand_by_leaves_the_owner_alone():
     standby = store.another()
     await standby.close()
     standby.abandon()
-    await store.commit([submit(1)], stamp(ownership.epoch))
+    (outcome,) = await store.commit([submit(1)], stamp(ownership.epoch))
+    assert outcome.created
+    with pytest.raises(JournalOwned):
+        await store.another().own(owner())
 
 
 async def test_a_broken_rule_of_batches_is_noticed():

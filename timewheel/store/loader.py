@@ -9,7 +9,7 @@ restart costs one page a lane. Two rules keep that law:
 - a lane that overflows (`LANE_LIMIT`) lowers its frontier below the key that it has no room for.
 
 Duplicates are allowed: they die at the claim. Losses are not: every 30 s `sweep` counts due jobs below the frontier
-that are nowhere in memory, reports them, and puts them there.
+that are nowhere in memory, reports them, and puts them there; a page of each lane at a time, going on where it stopped.
 """
 
 from __future__ import annotations
