@@ -46,9 +46,6 @@ class Threads(Protocol):
     def close(self) -> None:
         """Take no more calls; threads end when their call does. Never blocks."""
 
-    def busy(self) -> int:
-        """How many threads run a call now."""
-
 
 class Watchdog(Protocol):
     """Looks at an event loop from outside, so that a blocked one can be explained."""

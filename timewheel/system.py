@@ -94,11 +94,6 @@ class DaemonThreads:
             self._closed = True
             self._more.notify_all()
 
-    def busy(self) -> int:
-        """How many threads run a call now."""
-        with self._more:
-            return self._threads - self._idle
-
     def _run(self) -> None:
         while True:
             with self._more:

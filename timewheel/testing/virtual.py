@@ -132,10 +132,6 @@ class LoopThreads:
         """Nothing to end."""
         self._closed = True
 
-    def busy(self) -> int:
-        """No call runs while anybody can ask."""
-        return 0
-
 
 class VirtualMachine:
     """See the module. `wall` is what the wall clock shows at first; `seed` decides chance, and order if `shuffle`."""
