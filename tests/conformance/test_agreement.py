@@ -1,6 +1,6 @@
 """All stores side by side under the same random batches: equal outcomes, equal dumps, and an oracle beside them.
 
-Agreement alone is no proof: `oracle` checks the invariants on every dump.
+Agreement alone is no proof: `timewheel.testing.invariants` checks every dump.
 """
 
 import asyncio
@@ -13,13 +13,14 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from tests.conformance import oracle
 from tests.conformance.batches import BatchMaker
 from tests.conformance.factories import FACTORIES
 from timewheel.errors import NotOwner
 from timewheel.model import SECOND_US, Now
 from timewheel.store.changes import KEY_KEEPING_US
+from timewheel.testing.answers import check_claims, check_reads
 from timewheel.testing.builders import START, later, owner, stamp
+from timewheel.testing.invariants import check_dump, check_step
 
 
 def by_name(outcome, lanes):
@@ -96,8 +97,8 @@ class StoreAgreement(RuleBasedStateMachine):
             outcomes[name] = [by_name(outcome, lanes) for outcome in written]
         agreed = self._agreed(outcomes)
         before, self._dump = self._dump, await self._agreed_dump()
-        oracle.check_step(before, self._dump)
-        oracle.check_claims(changes, agreed, self._dump, self._stamp(next(iter(self._stores))))
+        check_step(before, self._dump)
+        check_claims(changes, agreed, self._dump, self._stamp(next(iter(self._stores))))
 
     @rule(data=st.data(), off=st.sampled_from([-1, 1]))
     def write_under_another_epoch(self, data, off):
@@ -141,7 +142,7 @@ class StoreAgreement(RuleBasedStateMachine):
     async def _read(self):
         stories = {}
         for name, store in self._stores.items():
-            await oracle.check_reads(store, self._dump, self._epochs[name])
+            await check_reads(store, self._dump, self._epochs[name])
             depths = [(depth.lane[1:], *depth[1:]) for depth in await store.depths(self._now)]
             stories[name] = (
                 sorted(depths),
@@ -172,7 +173,7 @@ class StoreAgreement(RuleBasedStateMachine):
 
     async def _agreed_dump(self):
         dump = self._agreed({name: await store.dump() for name, store in self._stores.items()})
-        oracle.check_dump(dump)
+        check_dump(dump)
         return dump
 
 

@@ -1,0 +1,219 @@
+"""What must hold of any journal, told by its dumps alone: one predicate an invariant, each raising `Violated`.
+
+    dump = await store.dump()
+    check_dump(dump)                 # every law of one dump
+    check_step(before, dump)         # every law of what one batch, or any number of them, made of a dump
+
+Laws of a step hold between any two dumps of one journal, except for those of `OF_ONE_BATCH`. What a store answers
+beside its dump: `timewheel.testing.answers`.
+
+Independent of the memory model on purpose: stores that agree with one another may all be wrong. The numbers are those
+of the project's list of invariants; `SENTENCES` has them in words.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from timewheel.model import AttemptRecord, AttemptState, ClockKind, JobRecord, JobState
+
+Dump = Mapping[str, Any]  # see timewheel.testing.conformance.bench.DumpableStore
+S = JobState
+
+SENTENCES = {
+    "I1": "An acknowledged job is never lost: after any crashes it reaches exactly one final state",
+    "I3": "An unacknowledged request exists completely or not at all",
+    "I4": "One idempotency key: one job; another body: refused",
+    "I6": "No attempt starts early by the clock its job lives by",
+    "I10": "States move along the legal graph; final states never change",
+    "I11": "Attempts are numbered 1..n without gaps for ever; a row only moves forward and never changes once final",
+    "I12": "At most one open attempt per job",
+    "I15": "Rebuilding is a pure function of the journal",
+    "I24": "Recovery and reaping change only rows still in the exact state, attempt and lease that were read",
+}
+
+_ANY = frozenset(JobState)
+IN_ONE_BATCH: dict[JobState | None, frozenset[JobState]] = {  # the legal graph, as far as one batch leads
+    None: frozenset({S.SCHEDULED, S.ACTIVE, S.SKIPPED}),
+    S.SCHEDULED: frozenset({S.SCHEDULED, S.ACTIVE, S.CANCELLED, S.SKIPPED}),
+    S.WAITING: frozenset({S.WAITING, S.SCHEDULED, S.ACTIVE, S.CANCELLED}),
+    S.ACTIVE: _ANY,
+} | {state: frozenset({state}) for state in JobState if state.final}
+FIXED_OF_A_JOB = (
+    "task",
+    "arguments",
+    "queue",
+    "priority",
+    "created_at",
+    "retry",
+    "timeout_us",
+    "misfire_grace_us",
+    "tags",
+    "idempotency_key",
+)
+FIXED_OF_AN_ATTEMPT = ("job_id", "number", "epoch", "clock", "scheduled_at")
+
+
+class Violated(AssertionError):
+    """An invariant does not hold: its number, what was seen, and the things it was seen on."""
+
+    def __init__(self, invariant: str, seen: str, *evidence: object) -> None:
+        self.invariant = invariant
+        self.seen = seen
+        self.evidence = evidence
+        super().__init__("\n  ".join([f"{invariant}: {seen}", *map(repr, evidence)]))
+
+
+def demand(holds: bool, invariant: str, seen: str, *evidence: object) -> None:
+    """Raise `Violated` unless it holds."""
+    if not holds:
+        raise Violated(invariant, seen, *evidence)
+
+
+# ---- one dump --------------------------------------------------------------------------------------------------------
+
+
+def jobs_are_complete(dump: Dump) -> None:
+    """I3: a row has what its state needs and nothing else: an end when final, a reason when held or given up."""
+    for job_id, job in dump["jobs"].items():
+        demand(job.job_id == job_id, "I3", "a job under another's id", job)
+        demand((job.finished_at is not None) == job.state.final, "I3", "an end without a final state, or none", job)
+        demand(job.due_clock in (job.clock, ClockKind.STEADY), "I3", "due by a clock that nobody named", job)
+        reasoned = job.state in {S.WAITING, S.DEAD, S.SKIPPED, S.CANCELLED}
+        demand((job.reason is not None) == reasoned, "I3", "a reason where there is none, or none where one is", job)
+
+
+def attempts_are_numbered(dump: Dump) -> None:
+    """I11: the attempts of each job are 1..n, and n is what the job's row says."""
+    numbers = defaultdict(list)
+    for (job_id, number), attempt in dump["attempts"].items():
+        demand((attempt.job_id, attempt.number) == (job_id, number), "I11", "an attempt in another's place", attempt)
+        demand(job_id in dump["jobs"], "I11", "an attempt of no job", attempt)
+        numbers[job_id].append(number)
+    for job_id, job in dump["jobs"].items():
+        found = sorted(numbers[job_id])
+        demand(found == list(range(1, job.attempt + 1)), "I11", f"attempts numbered {found}", job)
+
+
+def one_open_attempt(dump: Dump) -> None:
+    """I12: an ACTIVE job has one open attempt, its newest; no other job has any."""
+    opened = defaultdict(list)
+    for (job_id, number), attempt in dump["attempts"].items():
+        if attempt.state.open:
+            opened[job_id].append(number)
+    for job_id, job in dump["jobs"].items():
+        expected = [job.attempt] if job.state is S.ACTIVE else []
+        demand(opened[job_id] == expected, "I12", f"open attempts {opened[job_id]}", job)
+
+
+def one_success(dump: Dump) -> None:
+    """I1: a COMPLETED job has one attempt that succeeded, its newest; no other job has any."""
+    successes = defaultdict(list)
+    for (job_id, number), attempt in dump["attempts"].items():
+        if attempt.state is AttemptState.SUCCEEDED:
+            successes[job_id].append(number)
+    for job_id, job in dump["jobs"].items():
+        expected = [job.attempt] if job.state is S.COMPLETED else []
+        demand(successes[job_id] == expected, "I1", f"attempts that succeeded: {successes[job_id]}", job)
+
+
+def keys_name_their_jobs(dump: Dump) -> None:
+    """I4: what is kept of an idempotency key is the job that has it, and its body's digest."""
+    for (task, key), (job_id, digest) in dump["keys"].items():
+        job = dump["jobs"].get(job_id)
+        demand(job is not None, "I4", f"the key {key!r} of {task} names no job", job_id)
+        demand((job.task, job.idempotency_key) == (task, key), "I4", f"{key!r} of {task} names another's job", job)
+        demand(digest is not None, "I4", f"the key {key!r} of {task} has no digest", job)
+
+
+OF_A_DUMP: tuple[Callable[[Dump], None], ...] = (
+    jobs_are_complete,
+    attempts_are_numbered,
+    one_open_attempt,
+    keys_name_their_jobs,
+)
+
+
+def check_dump(dump: Dump) -> None:
+    """Every law of one dump, whatever batches were written (`one_success` holds of what schedulers write)."""
+    for law in OF_A_DUMP:
+        law(dump)
+
+
+# ---- a step ----------------------------------------------------------------------------------------------------------
+
+
+def nothing_is_forgotten(before: Dump, after: Dump) -> None:
+    """I1: jobs and attempts stay."""
+    for kind in ("jobs", "attempts"):
+        gone = before[kind].keys() - after[kind].keys()
+        demand(not gone, "I1", f"{kind} are gone", sorted(gone))
+
+
+def states_move_along_the_graph(before: Dump, after: Dump) -> None:
+    """I10: each job went where one batch may lead from where it stood."""
+    for job_id, job in after["jobs"].items():
+        old: JobRecord | None = before["jobs"].get(job_id)
+        demand(job.state in IN_ONE_BATCH[old.state if old else None], "I10", "a step off the graph", old, job)
+
+
+def final_jobs_stay(before: Dump, after: Dump) -> None:
+    """I10: a final job never changes."""
+    for job_id, old in before["jobs"].items():
+        demand(
+            not old.state.final or old == after["jobs"][job_id], "I10", "final, and changed", old, after["jobs"][job_id]
+        )
+
+
+def jobs_keep_what_was_asked(before: Dump, after: Dump) -> None:
+    """I3: what the caller asked for never changes, but for the time; versions and attempts only grow."""
+    for job_id, old in before["jobs"].items():
+        new = after["jobs"][job_id]
+        for name in FIXED_OF_A_JOB:
+            demand(getattr(old, name) == getattr(new, name), "I3", f"{name} changed", old, new)
+        demand(new.version >= old.version, "I10", "an older version", old, new)
+        demand(new.attempt >= old.attempt, "I11", "fewer attempts", old, new)
+
+
+def one_attempt_a_batch(before: Dump, after: Dump) -> None:
+    """I12: one batch opens at most one attempt of a job."""
+    for job_id, old in before["jobs"].items():
+        new = after["jobs"][job_id]
+        demand(new.attempt - old.attempt in (0, 1), "I12", "attempts were skipped", old, new)
+
+
+def attempts_only_move_forward(before: Dump, after: Dump) -> None:
+    """I11: a row never changes once final, and what it was claimed with never changes at all."""
+    for key, old in before["attempts"].items():
+        new: AttemptRecord = after["attempts"][key]
+        moved = old.state.open and not new.state.open
+        demand(old == new or moved, "I11", "an attempt moved back, or changed", old, new)
+        for name in FIXED_OF_AN_ATTEMPT:
+            demand(getattr(old, name) == getattr(new, name), "I11", f"{name} changed", old, new)
+
+
+OF_A_STEP: tuple[Callable[[Dump, Dump], None], ...] = (
+    nothing_is_forgotten,
+    final_jobs_stay,
+    jobs_keep_what_was_asked,
+    attempts_only_move_forward,
+)
+OF_ONE_BATCH: tuple[Callable[[Dump, Dump], None], ...] = (states_move_along_the_graph, one_attempt_a_batch)
+
+
+def check_step(before: Dump, after: Dump, *, one_batch: bool = True) -> None:
+    """Every law of what one batch (or any number, if not `one_batch`) made of the dump before."""
+    for law in OF_A_STEP + (OF_ONE_BATCH if one_batch else ()):
+        law(before, after)
+
+
+def nothing_changed(before: Dump, after: Dump) -> None:
+    """I22 and the like: two dumps are equal; names the first rows that are not."""
+    for kind in before.keys() | after.keys():
+        old, new = before.get(kind), after.get(kind)
+        if isinstance(old, Mapping) and isinstance(new, Mapping):
+            for key in old.keys() | new.keys():
+                demand(old.get(key) == new.get(key), "I15", f"{kind} {key} differ", old.get(key), new.get(key))
+        demand(old == new, "I15", f"{kind} differ", old, new)
