@@ -67,11 +67,17 @@ def number(field: str, value: Any, allowed: str, least: float, most: float = mat
 
     Else InvalidOption names the field, the value and `allowed`, the range in words.
     """
-    good = isinstance(value, (int, float)) and not isinstance(value, bool)
-    # Comparing first keeps an int too large for a float out of isfinite.
-    if not good or not least <= value <= most or (above and value == least) or not math.isfinite(value):
+    good = isinstance(value, (int, float)) and not isinstance(value, bool) and _finite(value)
+    if not good or not least <= value <= most or (above and value == least):
         raise InvalidOption(f"{field}={shown(value)}: it must be {allowed}")
     return float(value) if isinstance(value, float) else int(value)
+
+
+def _finite(value: float) -> bool:
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # an int that no float can hold
+        return False
 
 
 def printable(field: str, value: Any, most: int) -> str:

@@ -211,6 +211,11 @@ def test_a_bad_retry_is_refused_when_it_is_made(fields, parts):
         assert part in text
 
 
+@pytest.mark.parametrize("name", ["base_s", "factor", "cap_s", "jitter", "give_up_after_s"])
+def test_a_number_that_no_float_can_hold_is_refused_like_any_other(name):
+    assert message(Retry, **{name: 10**400}).startswith(f"{name}=1000")
+
+
 def test_rate_and_queue():
     assert (Rate(10).count, Rate(10).per_s, Rate(10).burst) == (10, 1, 1)
     assert Rate(1, 60, 5) == Rate(count=1, per_s=60, burst=5)
