@@ -380,6 +380,7 @@ async def test_other_methods_are_405(client: httpx.AsyncClient) -> None:
     for method, path, allowed in (
         ("DELETE", JOBS, "GET, POST"),
         ("PUT", JOBS, "GET, POST"),
+        ("PUT", f"{JOBS}/batch", "POST"),
         ("GET", f"{JOBS}/job-1/cancel", "POST"),
         ("POST", "/livez", "GET"),
     ):

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from timewheel.serve.making import Fault
 
 _SAID = {404: "there is nothing at this path; /openapi.json lists what there is", 405: "this path has other methods"}
+_METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 DESCRIPTION = """
 A durable job scheduler. A job is accepted once it is on disk, never starts early, runs at least once unless it was
 cancelled or skipped, and keeps a record of every attempt.
@@ -119,9 +120,15 @@ async def _answer_http(request: Request, error: Exception) -> Response:
 
 
 def _methods(request: Request) -> list[str]:
-    """What a path can do; the framework names only the methods of the first route that has it."""
+    """What a path can do; the framework names only the methods of the first route that has it.
+
+    A path that is documented as it stands (`.../batch`) is not also one with a parameter (`.../{job_id}`).
+    """
+    documented_as_it_stands = request.app.openapi()["paths"].get(request.scope["path"])
+    if documented_as_it_stands is not None:
+        return [name for name in _METHODS if name.lower() in documented_as_it_stands]
     routes = request.app.router.routes
-    scopes = {method: {**request.scope, "method": method} for method in ("GET", "POST", "PUT", "PATCH", "DELETE")}
+    scopes = {method: {**request.scope, "method": method} for method in _METHODS}
     return [name for name, scope in scopes.items() if any(each.matches(scope)[0] is Match.FULL for each in routes)]
 
 
