@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, WithJsonSchema
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, WithJsonSchema
 
 from timewheel.model import DEFAULT_PRIORITY, JobState
 from timewheel.options import MAX_KEY, MAX_NAME, MAX_TAGS
@@ -15,6 +15,13 @@ ATTEMPTS = "(attempts)"  # stands in the place of a fault in a `retry` that is n
 BATCH_JOBS = 1_000
 PAGE_JOBS = 1_000
 
+
+def _whole(value: Any) -> Any:
+    """JSON has one kind of number: 4.0 is as whole as 4, and some writers know no other way."""
+    return int(value) if type(value) is float and value.is_integer() else value
+
+
+Whole = Annotated[int, BeforeValidator(_whole)]
 Seconds = Annotated[float, Field(ge=0, le=MAX_SECONDS, allow_inf_nan=False)]
 Name = Annotated[str, Field(min_length=1, max_length=MAX_NAME)]
 Instant = Annotated[
@@ -46,7 +53,7 @@ class Given(BaseModel):
 class RetryIn(Given):
     """How a failed job is tried again: exponential back-off with jitter."""
 
-    max_attempts: Annotated[int, Field(ge=1, le=MAX_ATTEMPTS, description="Attempts in all, the first included.")] = 5
+    max_attempts: Annotated[Whole, Field(ge=1, le=MAX_ATTEMPTS, description="Attempts in all, the first included.")] = 5
     base_s: Annotated[Seconds, Field(description="The shortest delay.")] = 1
     factor: Annotated[float, Field(ge=1, allow_inf_nan=False, description="Growth with each failure.")] = 2
     cap_s: Annotated[Seconds, Field(description="The longest delay, at least base_s.")] = 300
@@ -62,7 +69,7 @@ def _retry_form(value: Any) -> str:
 
 
 class JobIn(Given):
-    """A job to make. Without `scheduled_at` and `delay_s` it is due at once."""
+    """A job to make, due at `scheduled_at` or after `delay_s` (one of them at most); at once without either."""
 
     task: Annotated[
         str,
@@ -79,11 +86,11 @@ class JobIn(Given):
     delay_s: Delay | None = None
     queue: Annotated[Name | None, Field(description="Without one: the task's, else `default`.")] = None
     priority: Annotated[
-        int | None, Field(ge=0, le=9, description=f"0 goes first. Without one: the task's, else {DEFAULT_PRIORITY}.")
+        Whole | None, Field(ge=0, le=9, description=f"0 goes first. Without one: the task's, else {DEFAULT_PRIORITY}.")
     ] = None
     retry: Annotated[
         Annotated[
-            Annotated[RetryIn, Tag("(policy)")] | Annotated[int, Field(ge=1, le=MAX_ATTEMPTS), Tag(ATTEMPTS)],
+            Annotated[RetryIn, Tag("(policy)")] | Annotated[Whole, Field(ge=1, le=MAX_ATTEMPTS), Tag(ATTEMPTS)],
             Discriminator(_retry_form),
         ]
         | None,

@@ -115,7 +115,17 @@ class JobsApi:
         add("", self.list, methods=["GET"], response_model=outputs.JobsOut, responses=reads)
         add("/{job_id}", self.show, methods=["GET"], response_model=outputs.JobOut, responses=reads)
         add("/{job_id}/attempts", self.attempts, methods=["GET"], response_model=outputs.AttemptsOut, responses=reads)
-        add("/{job_id}/cancel", self.cancel, methods=["POST"], response_model=outputs.CancelOut, responses=writes)
+        # An empty body is taken if it is announced as JSON, which clients do only for a body that they must send.
+        body: dict[str, Any] = {"requestBody": {"required": True}}
+        cancelled = outputs.CancelOut
+        add(
+            "/{job_id}/cancel",
+            self.cancel,
+            methods=["POST"],
+            response_model=cancelled,
+            responses=writes,
+            openapi_extra=body,
+        )
         move = outputs.RescheduleOut
         add("/{job_id}/reschedule", self.reschedule, methods=["POST"], response_model=move, responses=writes)
         return router
