@@ -1,0 +1,65 @@
+"""What a checker is: one invariant, looked at after each life, and once more when all of them are over.
+
+To add one, write a class with its `number` and `sentence` and import its module in `timewheel.testing.simulation`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, ClassVar
+
+from timewheel.model import JobRecord, job_number
+from timewheel.testing.invariants import Violated
+from timewheel.testing.simulation.facts import LifeRecord
+
+if TYPE_CHECKING:
+    from timewheel.testing.simulation.world import World
+
+
+class Checker:
+    """Base of all checkers. Each hook raises Violated."""
+
+    kinds: ClassVar[list[type[Checker]]] = []
+    number: ClassVar[str]
+    sentence: ClassVar[str]
+
+    def __init_subclass__(cls) -> None:
+        cls.kinds.append(cls)
+
+    @classmethod
+    def life_over(cls, world: World, record: LifeRecord) -> None:
+        """A life has ended; its dump is in the record."""
+
+    @classmethod
+    def all_over(cls, world: World) -> None:
+        """The last life has ended in peace."""
+
+    @classmethod
+    def demand(cls, holds: bool, seen: str, *evidence: object) -> None:
+        """Raise Violated unless it holds."""
+        if not holds:
+            raise Violated(cls.number, seen, *evidence)
+
+
+def check_life(world: World, record: LifeRecord) -> None:
+    """Have every checker look at a life that has ended."""
+    for kind in Checker.kinds:
+        kind.life_over(world, record)
+
+
+def check_all(world: World) -> None:
+    """Have every checker look at all lives."""
+    for kind in Checker.kinds:
+        kind.all_over(world)
+
+
+def job_of(record: LifeRecord, job_id: str) -> JobRecord | None:
+    """The job of a public id, as the life left it."""
+    job: JobRecord | None = record.after["jobs"].get(job_number(job_id))
+    return job
+
+
+def tagged(world: World, record: LifeRecord) -> Iterator[tuple[str, JobRecord]]:
+    """(tag, job) of every job in the journal."""
+    for job_id, job in record.after["jobs"].items():
+        yield world.journal.tags.get(job_id, ""), job

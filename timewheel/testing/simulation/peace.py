@@ -1,0 +1,101 @@
+"""The last life: no more faults. Everything must come to an end within a bound, every loop must tick, and starts must
+be on time again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from timewheel import Scheduler
+from timewheel.model import SECOND_US
+from timewheel.testing.invariants import demand
+from timewheel.testing.simulation.facts import Began
+
+if TYPE_CHECKING:
+    from timewheel.testing.simulation.world import World
+
+DRAIN_S = 400  # steps of 2 s; the slowest rate lets 4 a second start
+OPEN = ["SCHEDULED", "WAITING", "ACTIVE"]
+TICKS_S = 65
+BOUND_S = 1.3  # a look at the clocks a second, and what follows from it
+
+
+async def make_peace(world: World, scheduler: Scheduler) -> None:
+    """Let everything end, and see that the scheduler is as good as new."""
+    for queue in ("default", *world.plan.limits.get("queues", {})):
+        await scheduler.queue(queue).resume()
+    behind_us = world.latest_wall_us - world.machine.clock.wall_us()
+    world.step(behind_us / SECOND_US + 7200)  # whatever was scheduled by a clock that was set back
+    await drain(world, scheduler)
+    await on_time(world, scheduler)
+    await tick(world)
+    await numbers(world, scheduler)
+
+
+async def drain(world: World, scheduler: Scheduler) -> None:
+    """I29: every job becomes final within the bound."""
+    for _ in range(DRAIN_S // 2):
+        await asyncio.sleep(2)
+        if not await scheduler.jobs(state=OPEN).count():
+            return
+    left = [job async for job in scheduler.jobs(state=OPEN)]
+    demand(False, "I29", f"{len(left)} jobs are not final after {DRAIN_S} s of peace", *left[:5])
+
+
+async def tick(world: World) -> None:
+    """I29: every loop of the engine ticks."""
+    counts = world.counts
+    before = counts["checks"], counts["pages of the due index"]
+    await asyncio.sleep(TICKS_S)
+    demand(counts["checks"] - before[0] >= TICKS_S // 2, "I29", "the housekeeper does not tick")
+    known = bool(world.journal.tags)
+    demand(not known or counts["pages of the due index"] > before[1], "I29", "the loader does not look")
+
+
+async def on_time(world: World, scheduler: Scheduler) -> None:
+    """I7: with capacity free, starts are on time: plainly, after a forward step, and after a suspend."""
+    machine = world.machine
+    await _probe(world, scheduler, "probe plain", 0.5, 0.05)
+    await _probe(world, scheduler, "probe step", 30, BOUND_S, step_s=60)
+    await _probe(world, scheduler, "probe suspend", 100, BOUND_S, suspend_s=200)
+    await _probe(world, scheduler, "probe back", 2, 0.05 + 2, step_s=-1)
+    demand(machine.boots > 0, "I7", "no machine")
+
+
+async def _probe(
+    world: World,
+    scheduler: Scheduler,
+    tag: str,
+    delay_s: float,
+    bound_s: float,
+    *,
+    step_s: float = 0,
+    suspend_s: float = 0,
+) -> None:
+    machine = world.machine
+    what = {"tag": tag, "script": {"ends": ["ok"]}, "clock": "after" if suspend_s else "at", "delay_s": delay_s}
+    await world.users.submit(what)
+    due = machine.now() + timedelta(seconds=delay_s)
+    await asyncio.sleep(0.1)
+    if step_s:
+        world.step(step_s)
+    machine.suspend(suspend_s)
+    from_s = (max(due, machine.now()) - machine.now()).total_seconds()
+    since_us = world.elapsed_us
+    await asyncio.sleep(from_s + bound_s)
+    began = [fact for fact in world.log if isinstance(fact, Began) and fact.tag == tag]
+    demand(len(began) == 1, "I7", f"{tag} did not begin within {bound_s} s of its time", due)
+    late_s = (began[0].elapsed_us - since_us) / SECOND_US - from_s
+    demand(late_s <= bound_s, "I7", f"{tag} began {late_s:.3f} s late", due)
+
+
+async def numbers(world: World, scheduler: Scheduler) -> None:
+    """I30: what the scheduler says of itself is what the journal says."""
+    statistics = await scheduler.statistics()
+    demand(statistics.running == 0, "I30", "handlers run, and no job is open", statistics)
+    demand(sum(depth.scheduled for depth in statistics.depths) == 0, "I30", "jobs are counted that are not", statistics)
+    dump = await world.journal.inner.dump()
+    counted = await scheduler.jobs().count()
+    demand(counted == len(dump["jobs"]), "I30", f"{counted} jobs are counted, {len(dump['jobs'])} are there")

@@ -1,0 +1,231 @@
+"""The users of a simulation: they call the verbs of the scheduler that lives, and write down what they were told."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from timewheel import (
+    IdempotencyConflict,
+    InvalidTask,
+    Job,
+    JobNotFound,
+    JournalFull,
+    JournalUnknown,
+    NotStarted,
+    PartlyScheduled,
+    Rate,
+    Retry,
+    Scheduler,
+    SchedulerFailed,
+)
+from timewheel.errors import JournalUnavailable, TimewheelError, WaitTimeout
+from timewheel.model import SECOND_US, ClockKind, SchedulerState
+from timewheel.testing.invariants import Violated
+from timewheel.testing.simulation.facts import Answered, Asked
+from timewheel.testing.simulation.journals import TAG
+
+if TYPE_CHECKING:
+    from timewheel.testing.simulation.world import World
+
+RETRIES: dict[str, Retry | None] = {
+    "none": None,
+    "thrice": Retry(max_attempts=3, base_s=0.5, cap_s=2),
+    "flat": Retry(max_attempts=4, base_s=0.2, factor=1, cap_s=0.2, jitter=0),
+    "gives up": Retry(max_attempts=9, base_s=0.5, cap_s=1, give_up_after_s=1.2),
+}
+What = dict[str, Any]
+
+
+class Users:
+    """See the module. `jobs`: the handles of this life, by tag; `acknowledged`: every job's id that anyone was told."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.scheduler: Scheduler | None = None
+        self.jobs: dict[str, Job[Any]] = {}
+        self.acknowledged: dict[str, str] = {}  # id -> tag
+        self.asked: dict[str, What] = {}  # tag -> what was asked for, acknowledged or not
+        self._numbers = 0
+
+    def begin(self, scheduler: Scheduler) -> None:
+        """Go on with another scheduler."""
+        self.scheduler = scheduler
+        self.jobs = {}
+
+    async def recall(self, tags: set[str]) -> None:
+        """Get handles of jobs of former lives."""
+        assert self.scheduler is not None
+        for job_id, tag in list(self.acknowledged.items()):
+            if tag in tags and tag not in self.jobs:
+                self.jobs[tag] = await self.scheduler.get_job(job_id)
+
+    # ---- verbs -------------------------------------------------------------------------------------------------------
+
+    async def submit(self, what: What) -> None:
+        """Make a job. See `timewheel.testing.simulation.moves` for the fields of `what`."""
+        self.asked.setdefault(what["tag"], what)
+        call = what.get("task", "act"), what["tag"], {**what["script"], "queue": what.get("queue", "default")}
+
+        async def go() -> str:
+            scheme = self._options(what)
+            if what["clock"] == "at":
+                instant = self.world.machine.now() + timedelta(seconds=what["delay_s"])
+                job = await scheme.at(instant, *call)
+            elif what["clock"] == "after":
+                job = await scheme.after(what["delay_s"], *call)
+            else:
+                job = await scheme.now(*call)
+            self._acknowledge(what["tag"], job)
+            return "created" if job.created else "existed"
+
+        await self._ask("submit", what["tag"], go, what.get("give_up_s"))
+
+    async def submit_many(self, what: What) -> None:
+        """Make several jobs in one call."""
+        for each in what["jobs"]:
+            self.asked.setdefault(each["tag"], each)
+
+        async def go() -> str:
+            drafts = []
+            for each in what["jobs"]:
+                call = each.get("task", "act"), each["tag"], {**each["script"], "queue": each.get("queue", "default")}
+                drafts.append(self._options(each).new(timedelta(seconds=abs(each["delay_s"])), *call))
+            try:
+                jobs = await self._scheduler().at_many(drafts)
+            except PartlyScheduled as partly:
+                jobs = partly.jobs
+            for job in jobs:
+                self._acknowledge(job.args[0], job)
+            return f"{len(jobs)}"
+
+        await self._ask("at_many", "", go, what.get("give_up_s"))
+
+    async def cancel(self, tag: str, give_up_s: float | None = None) -> None:
+        """Cancel a job, if it is known."""
+        if job := self.jobs.get(tag):
+            await self._ask("cancel", tag, lambda: job.cancel("planned"), give_up_s, job_id=job.id)
+
+    async def reschedule(self, tag: str, clock: str, delay_s: float, give_up_s: float | None = None) -> None:
+        """Move a job, if it is known."""
+        job = self.jobs.get(tag)
+        engine = self._scheduler()._engine
+        if job is None or engine is None:
+            return
+        when: Any
+        if clock == "after":
+            when = timedelta(seconds=delay_s)
+            target = (ClockKind.STEADY, engine.now().steady_us + round(delay_s * SECOND_US))
+        else:
+            when = self.world.machine.now() + timedelta(seconds=delay_s)
+            target = (ClockKind.WALL, round(when.timestamp() * SECOND_US))
+        await self._ask("reschedule", tag, lambda: job.reschedule(when), give_up_s, job_id=job.id, target=target)
+
+    async def wait(self, tag: str, timeout_s: float) -> None:
+        """Wait for a job's end; what comes must be final."""
+        if job := self.jobs.get(tag):
+
+            async def go() -> str:
+                done = await job.wait(timeout_s)
+                if not done.state.final:
+                    raise Violated("I1", "wait() gave a job that is not final", done)
+                return f"{done.state}"
+
+            await self._ask("wait", tag, go, None, job_id=job.id)
+
+    async def cancel_all(self, which: What) -> None:
+        """Cancel every job that matches."""
+
+        async def go() -> str:
+            answer = await self._scheduler().jobs(**which).cancel(reason="planned, all")
+            return f"{answer}"
+
+        await self._ask("cancel all", str(which), go, None)
+
+    async def queue(self, verb: str, queue: str, what: What) -> None:
+        """Pause, resume or update a queue."""
+        rate = Rate(**what["rate"]) if what.get("rate") else None
+
+        async def go() -> str:
+            handle = self._scheduler().queue(queue)
+            if verb == "update":
+                self.world.limits.reshape(queue, what)
+                await handle.update(rate=rate, concurrency=what.get("concurrency"))
+            else:
+                await (handle.pause() if verb == "pause" else handle.resume())
+            return "done"
+
+        await self._ask(verb, queue, go, None)
+
+    async def look(self) -> None:
+        """Read what there is to read."""
+
+        async def go() -> str:
+            page = await self._scheduler().jobs(page_size=5)
+            for job in page.items:
+                await job.attempts()
+            return f"{len(page)}"
+
+        await self._ask("look", "", go, None)
+
+    # ---- what they were told -----------------------------------------------------------------------------------------
+
+    async def _ask(
+        self,
+        verb: str,
+        tag: str,
+        go: Callable[[], Awaitable[Any]],
+        give_up_s: float | None,
+        *,
+        job_id: str = "",
+        target: tuple[ClockKind, int] | None = None,
+    ) -> None:
+        self._numbers += 1
+        number = self._numbers
+        self.world.add(Asked(self.world.elapsed_us, number, verb, tag, job_id, target))
+        try:
+            async with asyncio.timeout(give_up_s):
+                how, answer = "ok", str(await go())
+        except WaitTimeout as error:
+            how, answer = "refused", type(error).__name__
+        except TimeoutError:
+            how, answer = "gave up", ""
+        except IdempotencyConflict as conflict:
+            how, answer = "refused", f"IdempotencyConflict {conflict.job_id}"
+        except TimewheelError as error:
+            self._judge(verb, tag, error)
+            how, answer = "refused", type(error).__name__
+        self.world.counts[f"answer: {verb}, {answer.partition(' ')[0] if how == 'refused' else answer or how}"] += 1
+        self.world.add(Answered(self.world.elapsed_us, number, verb, tag, job_id, how, answer))
+
+    def _judge(self, verb: str, tag: str, error: TimewheelError) -> None:
+        """Whether an error is one that the faults of this life explain; raises Violated if not."""
+        kinds = {fault.kind for fault in self.world.life.faults}
+        explained = {
+            JournalUnknown: kinds & {"unknown", "reopen"} or self.world.record.meddled,
+            JournalFull: kinds & {"full"},
+            JournalUnavailable: kinds & {"read", "gone", "reopen"},
+            SchedulerFailed: self.world.may_fail(),
+            NotStarted: self._scheduler().state is not SchedulerState.RUNNING,
+            InvalidTask: self.world.life.without,
+        }
+        if not explained.get(type(error)):
+            number = "I1" if isinstance(error, JobNotFound) else "I25"
+            raise Violated(number, f"{verb} of {tag} raised {type(error).__name__}: {error}")
+
+    def _acknowledge(self, tag: str, job: Job[Any]) -> None:
+        self.jobs[tag] = job
+        self.acknowledged[job.id] = tag
+
+    def _scheduler(self) -> Scheduler:
+        assert self.scheduler is not None, "users come to a scheduler that was made"
+        return self.scheduler
+
+    def _options(self, what: What) -> Any:
+        options: dict[str, Any] = {"tags": [TAG + what["tag"]], "retry": RETRIES[what.get("retry", "thrice")]}
+        options |= {name: what[name] for name in ("queue", "priority", "timeout_s", "misfire_grace_s") if name in what}
+        if "key" in what:
+            options["idempotency_key"] = what["key"]
+        return self._scheduler().options(**options)

@@ -1,0 +1,214 @@
+"""The world of one seed: the machine, the journal, the users and handlers, and what happened.
+
+`play` leads the scheduler of a plan through its lives, then through a last one in peace, and has the checkers look at
+what happened. Everything runs on one thread in virtual time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from typing import Any
+
+from timewheel import Scheduler
+from timewheel.model import SECOND_US, Now
+from timewheel.testing.invariants import Dump, Violated
+from timewheel.testing.simulation.facts import Began, Ended, Fact, LifeRecord, Note, Shaped, Token
+from timewheel.testing.simulation.handlers import TASKS, Handlers
+from timewheel.testing.simulation.journals import STORES, FaultyJournal
+from timewheel.testing.simulation.limits import LimitsBook
+from timewheel.testing.simulation.plan import Life, Move, Plan
+from timewheel.testing.simulation.users import Users
+from timewheel.testing.virtual import VirtualMachine
+
+EMPTY: Dump = {"jobs": {}, "attempts": {}, "keys": {}, "limits": {}, "queues": {}, "importable": []}
+MAY_FAIL = {"gone", "reopen", "read", "full", "busy"}  # faults that may make a scheduler give up
+UNKNOWN_LIMIT = 3
+
+
+class World:
+    """See the module. `teller` hears every fact as it happens, for people who look."""
+
+    def __init__(self, plan: Plan, teller: Callable[[str], None] | None = None) -> None:
+        self.plan = plan
+        self.counts: Counter[str] = Counter()
+        self.log: list[Fact] = []
+        self.lives: list[LifeRecord] = []
+        self.first_violation: Violated | None = None
+        self._teller = teller
+        self.machine = VirtualMachine(seed=plan.seed, shuffle=True)
+        self.journal = FaultyJournal(STORES[plan.store](), self.machine, plan.seed, self.counts)
+        self.journal.happened = self.happened
+        self.limits = LimitsBook(plan.limits, lambda queue: self.add(Shaped(self.elapsed_us, queue)))
+        self.handlers = Handlers(self)
+        self.users = Users(self)
+        self.latest_wall_us = self.machine.clock.wall_us()
+        self.drift = 0.0  # parts that the wall clock is too fast
+        self.alive = False
+        self._armed: dict[tuple[str, str], list[Move]] = defaultdict(list)
+        self._moving: set[asyncio.Task[None]] = set()
+        self._play_move: Callable[[World, Move], Any] | None = None
+
+    # ---- what happens ------------------------------------------------------------------------------------------------
+
+    @property
+    def elapsed_us(self) -> int:
+        """Since the machine was made, suspends included."""
+        return self.machine.clock.boot_us()
+
+    @property
+    def record(self) -> LifeRecord:
+        """The life that is being led."""
+        return self.lives[-1]
+
+    @property
+    def life(self) -> Life:
+        """What is planned for it."""
+        return self.record.life
+
+    def add(self, fact: Fact) -> None:
+        """Something happened."""
+        self.log.append(fact)
+        if self._teller is not None:
+            self._teller(f"{fact.elapsed_us / SECOND_US:12.6f}  {type(fact).__name__:8} {tuple(fact)[1:]}")
+
+    def note(self, what: str, *facts: Any) -> None:
+        """Something else happened."""
+        self.add(Note(self.elapsed_us, what, facts))
+
+    def violate(self, violated: Violated) -> None:
+        """An invariant does not hold; the first one counts."""
+        self.first_violation = self.first_violation or violated
+
+    def happened(self, event: str, tag: str) -> None:
+        """Something happened to a job: moves that waited for it are made."""
+        armed = self._armed.pop((event, tag), None)
+        if armed is not None and self.alive:
+            for move in armed:
+                self.counts[f"moved when it was {event}"] += 1
+                self.start(move)
+
+    def entered(self, tag: str, queue: str, context: Any) -> None:
+        """A handler begins."""
+        engine = context.scheduler._engine
+        wall_us = self.machine.clock.wall_us()
+        now = Now(wall_us, wall_us) if engine is None else engine.now()
+        running = self.handlers.running
+        most, in_all = self.limits.most(queue), running.total()
+        facts = (queue, context.job_id, context.attempt, now, running[queue], in_all, most, self.limits.most("*"))
+        self.add(Began(self.elapsed_us, tag, *facts))
+
+    def left(self, tag: str, context: Any, how: str) -> None:
+        """A handler ended."""
+        if self.alive:
+            self.counts[f"handler ended: {how}"] += 1
+            self.add(Ended(self.elapsed_us, tag, context.job_id, context.attempt, how))
+
+    # ---- what is done ------------------------------------------------------------------------------------------------
+
+    def may_fail(self) -> bool:
+        """Whether the faults of this life explain that its scheduler gives up."""
+        kinds = [fault.kind for fault in self.life.faults]
+        return self.journal.faulted and (bool(MAY_FAIL & {*kinds}) or kinds.count("unknown") >= UNKNOWN_LIMIT)
+
+    def arm(self, moves: list[Move], play_move: Callable[[World, Move], Any]) -> None:
+        """Have these moves made: each at its time, or when its event happens."""
+        self._play_move = play_move
+        self._armed.clear()
+        for move in moves:
+            if move.on is None:
+                self.start(move)
+            else:
+                self._armed[move.on[0], move.on[1]].append(move)
+
+    def start(self, move: Move) -> None:
+        """Make a move in its time, in a task of its own."""
+        task = asyncio.get_running_loop().create_task(self._move(move), name=f"simulated {move.kind}")
+        self._moving.add(task)
+        task.add_done_callback(self._moving.discard)
+
+    async def _move(self, move: Move) -> None:
+        assert self._play_move is not None
+        try:
+            if move.at_s or move.on is None:
+                await asyncio.sleep(move.at_s)
+            self.counts[f"move: {move.kind}"] += 1
+            await self._play_move(self, move)
+        except Violated as violated:
+            self.violate(violated)
+        except Exception as error:  # noqa: BLE001  whatever a verb raises that no fault explains is a finding
+            self.violate(Violated("I25", f"{move.kind} raised {error!r}", move))
+
+    def forget_moves(self) -> None:
+        """The moves of a life that is over died with it."""
+        self._armed.clear()
+        self._moving = set()
+
+    async def rest(self) -> None:
+        """Cancel every move that is still being made."""
+        self._armed.clear()
+        moving = [task for task in self._moving if not task.done()]
+        for task in moving:
+            task.cancel()
+        await asyncio.gather(*moving, return_exceptions=True)
+
+    def step(self, seconds: float) -> None:
+        """Somebody sets the wall clock."""
+        self.machine.step(seconds)
+        self.latest_wall_us = max(self.latest_wall_us, self.machine.clock.wall_us())
+        self.record.stepped_us.append(round(seconds * SECOND_US))
+        self.record.last_step_us = self.elapsed_us
+        self.note("clock set", seconds)
+
+    def scheduler(self, without: list[str], **options: Any) -> Scheduler:
+        """A scheduler of this life, with its tasks."""
+        self.limits.begin()
+        scheduler = Scheduler(self.journal, system=self.machine.system, **self.limits.options(), **options)  # type: ignore[arg-type]  # a FaultyJournal is a Store by what it passes on
+        for name in TASKS:
+            if name not in without:
+                self.register(scheduler, name)
+        scheduler.notices.subscribe(self.record.notices.append)
+        self.users.begin(scheduler)
+        return scheduler
+
+    def register(self, scheduler: Scheduler, name: str) -> None:
+        """Make a task known."""
+        scheduler.task(name=name)(getattr(self.handlers, name))
+
+    def watch(self, scheduler: Scheduler) -> None:
+        """Note the moments at which tokens are taken; a handler's first line may run later, when the loop is busy."""
+        engine = scheduler._engine
+        assert engine is not None
+        self.record.epoch = engine.epoch
+        limits = engine.dispatcher.limits
+        enter = limits.enter
+
+        def noted(queue: str, now_us: int) -> bool:
+            entered = enter(queue, now_us)
+            if entered:
+                self.add(Token(self.elapsed_us, queue, now_us))
+            return entered
+
+        limits.enter = noted  # type: ignore[method-assign]
+
+    def trace(self) -> str:
+        """Everything that happened, as one short text: equal for equal runs."""
+        final = (self.lives and self.lives[-1].after) or EMPTY
+        jobs = sorted(final["jobs"].items())
+        attempts = sorted(final["attempts"].items())
+        return hashlib.sha256(repr((self.log, jobs, attempts)).encode()).hexdigest()
+
+
+class Silence:
+    """While this is entered, timewheel logs nothing: simulated faults would fill every log."""
+
+    def __enter__(self) -> None:
+        self._logger = logging.getLogger("timewheel")
+        self._was = self._logger.disabled
+        self._logger.disabled = True
+
+    def __exit__(self, *_: object) -> None:
+        self._logger.disabled = self._was
