@@ -14,6 +14,7 @@ from serving import LONG_S, client_of, make_scheduler, settled
 
 from timewheel.scheduler import Scheduler
 from timewheel.serve import outputs
+from timewheel.serve.app import create_app
 from timewheel.serve.guard import BODY_BYTES
 from timewheel.serve.jobs import BATCH_BYTES
 
@@ -109,6 +110,14 @@ async def test_every_option_arrives(client: httpx.AsyncClient, scheduler: Schedu
 @pytest.mark.parametrize(("retry", "attempts"), [(3, 3), (None, 1), ({}, 5)])
 async def test_retry_is_a_number_a_policy_or_null(client: httpx.AsyncClient, retry: Any, attempts: int) -> None:
     assert (await make(client, task="echo", delay_s=99, retry=retry))["retry"]["max_attempts"] == attempts
+
+
+async def test_a_whole_number_may_be_written_with_a_point(client: httpx.AsyncClient) -> None:
+    made = await make(client, task="echo", delay_s=99, priority=4.0, retry={"max_attempts": 2.0})
+    assert (made["priority"], made["retry"]["max_attempts"]) == (4, 2)
+    assert (await make(client, task="echo", delay_s=99, retry=3.0))["retry"]["max_attempts"] == 3
+    for job in ({"priority": 4.5}, {"priority": 1e300}, {"retry": 2.5}, {"retry": {"max_attempts": 2.5}}):
+        problem(await client.post(JOBS, json={"task": "echo", **job}), 422)
 
 
 async def test_a_whole_number_may_be_written_with_a_point(client: httpx.AsyncClient) -> None:
@@ -384,6 +393,11 @@ async def test_unknown_paths_are_404(client: httpx.AsyncClient, path: str) -> No
     problem(await client.get(path), 404, "http")
 
 
+def test_the_document_is_written_before_anybody_asks() -> None:
+    """Writing it holds the event loop up."""
+    assert create_app(make_scheduler()).openapi_schema is not None
+
+
 async def test_other_methods_are_405(client: httpx.AsyncClient) -> None:
     for method, path, allowed in (
         ("DELETE", JOBS, "GET, POST"),
@@ -395,6 +409,16 @@ async def test_other_methods_are_405(client: httpx.AsyncClient) -> None:
         response = await client.request(method, path, headers={"Content-Type": "application/json"})
         problem(response, 405, "http")
         assert response.headers["allow"] == allowed
+
+
+async def test_cancel_takes_an_empty_body_and_asks_for_one(client: httpx.AsyncClient) -> None:
+    made = await make(client, task="echo", delay_s=99)
+    path = f"{JOBS}/{made['id']}/cancel"
+    problem(await client.post(path), 415, "not-json")
+    document = (await client.get("/openapi.json")).json()
+    assert document["paths"][f"{JOBS}/{{job_id}}/cancel"]["post"]["requestBody"]["required"] is True
+    response = await client.post(path, headers={"Content-Type": "application/json"})
+    assert response.json()["answer"] == "cancelled"
 
 
 async def test_cancel_takes_an_empty_body_and_asks_for_one(client: httpx.AsyncClient) -> None:

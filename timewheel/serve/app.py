@@ -61,6 +61,7 @@ def create_app(
     app.include_router(jobs.JobsApi(scheduler, faults or {}).router())
     app.include_router(_Health(scheduler).router())
     app.add_middleware(Guard, hosts=hosts, limits={f"{jobs.PREFIX}/batch": jobs.BATCH_BYTES})
+    app.openapi()  # takes tenths of a second, which no request shall cost the event loop later
     return app
 
 

@@ -21,7 +21,15 @@ def _whole(value: Any) -> Any:
     return int(value) if type(value) is float and value.is_integer() else value
 
 
-Whole = Annotated[int, BeforeValidator(_whole)]
+WHOLE = BeforeValidator(_whole)
+
+
+def _whole(value: Any) -> Any:
+    """JSON has one kind of number: 4.0 is as whole as 4, and some writers know no other way."""
+    return int(value) if type(value) is float and value.is_integer() else value
+
+
+WHOLE = BeforeValidator(_whole)
 Seconds = Annotated[float, Field(ge=0, le=MAX_SECONDS, allow_inf_nan=False)]
 Name = Annotated[str, Field(min_length=1, max_length=MAX_NAME)]
 Instant = Annotated[
@@ -53,7 +61,9 @@ class Given(BaseModel):
 class RetryIn(Given):
     """How a failed job is tried again: exponential back-off with jitter."""
 
-    max_attempts: Annotated[Whole, Field(ge=1, le=MAX_ATTEMPTS, description="Attempts in all, the first included.")] = 5
+    max_attempts: Annotated[
+        int, Field(ge=1, le=MAX_ATTEMPTS, description="Attempts in all, the first included."), WHOLE
+    ] = 5
     base_s: Annotated[Seconds, Field(description="The shortest delay.")] = 1
     factor: Annotated[float, Field(ge=1, allow_inf_nan=False, description="Growth with each failure.")] = 2
     cap_s: Annotated[Seconds, Field(description="The longest delay, at least base_s.")] = 300
@@ -86,11 +96,12 @@ class JobIn(Given):
     delay_s: Delay | None = None
     queue: Annotated[Name | None, Field(description="Without one: the task's, else `default`.")] = None
     priority: Annotated[
-        Whole | None, Field(ge=0, le=9, description=f"0 goes first. Without one: the task's, else {DEFAULT_PRIORITY}.")
+        Annotated[int, Field(ge=0, le=9), WHOLE] | None,
+        Field(description=f"0 goes first. Without one: the task's, else {DEFAULT_PRIORITY}."),
     ] = None
     retry: Annotated[
         Annotated[
-            Annotated[RetryIn, Tag("(policy)")] | Annotated[Whole, Field(ge=1, le=MAX_ATTEMPTS), Tag(ATTEMPTS)],
+            Annotated[RetryIn, Tag("(policy)")] | Annotated[int, Field(ge=1, le=MAX_ATTEMPTS), WHOLE, Tag(ATTEMPTS)],
             Discriminator(_retry_form),
         ]
         | None,
