@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from timewheel.ports import Clock
+
+_FOR_EVER = (None, math.inf)
 
 
 class Alarm:
@@ -28,10 +31,10 @@ class Alarm:
         self._wake()
 
     async def wait(self, timeout_s: float | None = None) -> bool:
-        """Wait for a ring, `timeout_s` awake seconds at most (None: for ever). Whether it rang."""
+        """Wait for a ring, `timeout_s` awake seconds at most (None or infinite: for ever). Whether it rang."""
         if not self._rung:
             self._future = asyncio.get_running_loop().create_future()
-            timer = None if timeout_s is None else self._clock.call_later(timeout_s, self._wake)
+            timer = None if timeout_s in _FOR_EVER else self._clock.call_later(timeout_s, self._wake)
             try:
                 await self._future
             finally:

@@ -28,6 +28,9 @@ class Gatekeeper(Protocol):
 
     watching_since: Now
 
+    def look(self) -> None:
+        """Let in and claim what may start by the clocks as they are now."""
+
     def give_back(self, reason: str, kind: ClockKind | None = None) -> None:
         """Release what waits at the gate."""
 
@@ -65,6 +68,7 @@ class ClockWatch:
         if not stepped and not suspended:
             return
         now = self._timeline.now(reading.wall_us, reading.boot_us)
+        self._gatekeeper.look()
         if suspended:
             self._suspended(now, suspended)
         if stepped:

@@ -13,18 +13,18 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from timewheel.aftermath import Consequences
-from timewheel.alarm import Alarm
 from timewheel.clockwatch import ClockWatch
 from timewheel.dispatch.dispatcher import AHEAD_US, Dispatcher
 from timewheel.dispatch.limits import Limits
 from timewheel.dispatch.ready import Ready
-from timewheel.errors import JournalCorrupt, JournalUnavailable, NotStarted
+from timewheel.errors import JournalUnavailable, NotStarted
 from timewheel.events import Notices
+from timewheel.housekeeper import Housekeeper
 from timewheel.ledger import Ledger
 from timewheel.model import Now, WaitingReason
 from timewheel.pulse import Pulse
 from timewheel.settings import Host, Settings
-from timewheel.store.changes import Change, Outcome, PruneKeys
+from timewheel.store.changes import Change, Outcome
 from timewheel.store.committer import Committer
 from timewheel.store.loader import Loader
 from timewheel.store.port import Owner, Ownership, Stamp
@@ -42,10 +42,7 @@ if TYPE_CHECKING:
     from timewheel.tasks import Task, TaskRegistry
 
 _log = logging.getLogger("timewheel")
-HOUSEKEEPING_S = 1.0
-PRUNE_EVERY = 60  # housekeeping turns, of about a second each
 FLUSH_PATIENCE_S = 5.0  # what a stop waits for a journal that takes nothing
-PRUNE_KEYS = 500
 
 
 class Engine:
@@ -73,6 +70,7 @@ class Engine:
         self._importable: frozenset[str] = frozenset()
         self._counter = 0
         self._pulse: Pulse | None = None
+        self._unwatch: Callable[[], None] | None = None
 
     # ---- clocks and ids ----------------------------------------------------------------------------------------------
 
@@ -105,8 +103,9 @@ class Engine:
             raise self.cause
         self.committer.starting = False
         self.notices.emit(recovered)
-        for name, run in (("ticker", self.ticker.run), ("loader", self.loader.run), ("housekeeper", self._keep_house)):
-            self._supervisor.spawn(name, run)
+        for doer in (self.ticker, self.loader, self.housekeeper):
+            self._supervisor.spawn(type(doer).__name__.lower(), doer.run)
+        self._unwatch = self._clock.watch(self._clock_changed)
         if self._pulse is not None:
             self._pulse.start()
         if recovered.lost:
@@ -130,6 +129,7 @@ class Engine:
         threads = self._system.threads(self._settings.threads)
         self.worker = Worker(threads, now, clock, self._system.random, self._find, self.ledger, self._host)
         self.dispatcher.wire(self.committer, self.worker)
+        self.housekeeper = Housekeeper(store, self.committer, self.worker.release_unborn, now, clock)
         self.verbs = Verbs(self.dispatcher, self.worker, self.committer)
         watchdog = self._system.watchdog()
         self._pulse = Pulse(clock, watchdog, self.notices) if watchdog is not None else None
@@ -154,25 +154,9 @@ class Engine:
 
     # ---- keeping it running ------------------------------------------------------------------------------------------
 
-    async def _keep_house(self) -> None:
-        turns = 0
-        while self.cause is None:
-            await Alarm(self._clock).wait(HOUSEKEEPING_S)
-            self.worker.release_unborn()
-            try:
-                await self.store.check()
-            except (JournalUnavailable, JournalCorrupt) as gone:
-                self.committer.end(gone)  # writes would seem to succeed and be lost
-                return
-            turns += 1
-            if turns % PRUNE_EVERY == 0:
-                await self._prune_keys()
-
-    async def _prune_keys(self) -> None:
-        """Forget old idempotency keys, a bounded number a batch, so that jobs go on in between."""
-        pruned = PRUNE_KEYS
-        while pruned >= PRUNE_KEYS:
-            pruned = (await self.committer.housekeep(PruneKeys(PRUNE_KEYS))).rows
+    def _clock_changed(self) -> None:
+        self.ticker.look()
+        self.loader.look()
 
     # ---- what the doers tell -----------------------------------------------------------------------------------------
 
@@ -243,6 +227,9 @@ class Engine:
 
     async def abandon(self) -> None:
         """End the doers; what they left undone stays so. The journal is the caller's to close."""
+        if self._unwatch is not None:
+            self._unwatch()
+            self._unwatch = None
         if self._pulse is not None:
             self._pulse.stop()
         await self._supervisor.end()

@@ -24,6 +24,14 @@ class Clock(Protocol):
     def boot_id(self) -> str:
         """Names this boot of the machine."""
 
+    @property
+    def longest_sleep_s(self) -> float:
+        """How long a doer may wait without a look at the clocks: a second where they are set without a word."""
+
+    def watch(self, changed: Callable[[], None]) -> Callable[[], None]:
+        """Have `changed` called when a clock is set or the machine has slept, if this clock can tell; returns the way
+        to end that."""
+
     def wall_us(self) -> int:
         """The wall clock: since the Unix epoch, UTC."""
 

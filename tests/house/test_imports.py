@@ -24,6 +24,7 @@ MAY_ACT = {
     "timewheel.forks",
     "timewheel.desk",
     "timewheel.engine",
+    "timewheel.housekeeper",
     "timewheel.job",
     "timewheel.blocking",
     "timewheel.connect",

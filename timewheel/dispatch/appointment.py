@@ -12,10 +12,14 @@ if TYPE_CHECKING:
 
 
 class Appointment:
-    """Calls `callback` at the earliest instant asked for since the last call. Instants are steady microseconds."""
+    """Calls `callback` at the earliest instant asked for since the last call. Instants are steady microseconds.
+
+    It may call before, where the clock does not tell when the machine has slept: whoever is called asks again.
+    """
 
     def __init__(self, clock: Clock, callback: Callable[[], None]) -> None:
         self._clock = clock
+        self._longest_sleep_s = clock.longest_sleep_s
         self._callback = callback
         self._timer: Timer | None = None
         self._at_us = 0
@@ -27,7 +31,13 @@ class Appointment:
                 return
             self._timer.cancel()
         self._at_us = at_us
-        self._timer = self._clock.call_later((at_us - now_us) / SECOND_US, self._come)
+        self._timer = self._clock.call_later(min((at_us - now_us) / SECOND_US, self._longest_sleep_s), self._come)
+
+    def forget(self) -> None:
+        """Call nobody until asked again: the machine slept, and a timer does not know that."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
     def _come(self) -> None:
         self._timer = None

@@ -20,6 +20,7 @@ from timewheel.dispatch.gate import PATIENCE_US, Claimant, Gate
 from timewheel.dispatch.last_chance import LastChance
 from timewheel.dispatch.neighbours import Claims, Floor, Surroundings
 from timewheel.dispatch.queued import Queued
+from timewheel.errors import JournalFull
 from timewheel.model import LAST_CHANCE_LOSSES, SECOND_US, ClockKind, Now
 from timewheel.store.changes import Claim, Claimed, SaveLimits
 
@@ -34,7 +35,6 @@ AHEAD_US = 20_000
 SLACK_US = SECOND_US // 4  # a wall clock set back by less is no step: what had fired by then is claimed all the same
 REACH_US = AHEAD_US + SLACK_US  # how far before its due time a job may be claimed, and wait at the gate
 PROMISE_US = PATIENCE_US + SECOND_US  # by then a claimed job has started, or was given back: a commit takes a second
-PATIENT_LOOK_US = 5_000  # how often a job that waits with its time come is looked at again
 
 
 class Dispatcher:
@@ -121,6 +121,11 @@ class Dispatcher:
             else:
                 self.gate.admit(claimant, self._now())
 
+    def look(self) -> None:
+        """A clock was set, or the machine slept: what a timer is to bring may be due already."""
+        self._appointment.forget()
+        self.kick()
+
     @property
     def holds_claims(self) -> bool:
         """Whether jobs are being claimed, or wait at the gate."""
@@ -160,9 +165,7 @@ class Dispatcher:
         self._served = queue
         self._claiming.add(queue)
         self.limits.take_slots(queue, len(hints))
-        hinted = self._hinted
-        for _, job_id, lane in hints:
-            hinted[job_id] = lane
+        self._hinted.update((job_id, lane) for _, job_id, lane in hints)
         last_chances = self._last_chance.take()
         change = Claim([entry[1] for entry in hints], REACH_US, self.watching_since, last_chances)
         self._claims.claim(change, partial(self._claimed, queue, hints, last_chances))
@@ -178,7 +181,7 @@ class Dispatcher:
             self.limits.return_slots(queue, len(hints), entered=False)
             if last_chances:
                 self._free_last_chance()
-            self.kick()  # what was loaded afresh meanwhile found no slot
+            self.fire(hints if isinstance(outcome, JournalFull) else ())  # what was loaded afresh found no slot
             return
         self.limits.return_slots(queue, len(hints) - len(outcome.jobs), entered=False)
         now = self._now()
@@ -239,12 +242,8 @@ class Dispatcher:
 
     def _arm(self, now: Now) -> None:
         """Have the next pump come when an early job is due, or when a rate allows the next start."""
-        waits = [due - now.on(kind) for kind, due in self.gate.next_due()]
-        if self.gate.has_open():
-            waits.append(PATIENT_LOOK_US)
-        for queue in self.ready.queues():
-            limit = self.limits.of(queue)
-            if not limit.paused:
-                waits.append(self.limits.next_room(queue, now.steady_us) - AHEAD_US - now.steady_us)
+        waits = self.gate.waits(now)
+        open_queues = [queue for queue in self.ready.queues() if not self.limits.of(queue).paused]
+        waits += [self.limits.next_room(queue, now.steady_us) - AHEAD_US - now.steady_us for queue in open_queues]
         if coming := [wait for wait in waits if wait > 0]:
             self._appointment.make(now.steady_us + min(coming), now.steady_us)

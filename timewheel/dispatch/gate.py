@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from timewheel.store.changes import ClaimedJob
 
 PATIENCE_US = SECOND_US
+LOOK_AGAIN_US = 5_000  # how often a job that waits with its time come is looked at again
 
 
 class Claimant:
@@ -104,6 +105,11 @@ class Gate:
         for kind, early in self._early.items():
             if early:
                 yield kind, early[0][0]
+
+    def waits(self, now: Now) -> list[int]:
+        """In how many microseconds somebody here may enter: the next early jobs, and those whose time has come."""
+        waits = [due - now.on(kind) for kind, due in self.next_due()]
+        return [*waits, LOOK_AGAIN_US] if self._open else waits
 
     def has_open(self) -> bool:
         """Whether a job waits whose time has come."""

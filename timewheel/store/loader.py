@@ -8,6 +8,9 @@ restart costs one page a lane. Two rules keep that law:
   a full page. Whoever commits a job below the frontier, also while the page is read, puts it into memory (`placed`);
 - a lane that overflows (`LANE_LIMIT`) lowers its frontier below the key that it has no room for.
 
+A page that was not full is followed by a look at the first key behind the frontier (`beyond`). Until that comes near
+there is nothing to load, so an idle lane is left alone; a job that is committed in between lifts the frontier itself.
+
 Duplicates are allowed: they die at the claim. Losses are not: every 30 s `sweep` counts due jobs below the frontier
 that are nowhere in memory, reports them, and puts them there; a page of each lane at a time, going on where it stopped.
 """
@@ -20,7 +23,8 @@ from typing import TYPE_CHECKING
 
 from timewheel.alarm import Alarm
 from timewheel.events import Notices, SweepFound
-from timewheel.model import SECOND_US, ZERO_KEY, ClockKind, DueKey, JobState, Lane, Now
+from timewheel.model import SECOND_US, ZERO_KEY, ClockKind, DueKey, JobState, Now
+from timewheel.store.frontier import FAR, LAST_ID, NOTHING, Book
 
 if TYPE_CHECKING:
     from timewheel.ports import Clock
@@ -37,21 +41,6 @@ SWEEP_US = 30 * SECOND_US
 SWEEP_PAGE = 1_000
 LOOK_AGAIN_S = 0.05
 LEAD_US = 20_000  # a lane whose frontier is this near is loaded: as far ahead as the wheels fire
-LOOK_S = 1.0
-LAST_ID = (1 << 63) - 1
-
-
-class _Book:
-    """What the loader knows of a lane."""
-
-    __slots__ = ("frontier", "generation", "lane", "room", "swept")
-
-    def __init__(self, lane: Lane) -> None:
-        self.lane = lane
-        self.frontier = ZERO_KEY
-        self.swept = ZERO_KEY  # where the next sweep goes on: each looks at a page, so that none takes long
-        self.room = 0  # how many more may be placed before the entries in memory are counted again
-        self.generation = 0  # grows when the lane is reset: a page read before that is thrown away
 
 
 class Loader:
@@ -65,9 +54,11 @@ class Loader:
         self._queued = queued
         self._now = now
         self._notices = notices
+        self._longest_sleep_s = clock.longest_sleep_s
+        self._wakes: dict[ClockKind, float] = dict.fromkeys(ClockKind, 0)  # until when the loop sleeps, on each clock
         self._alarm = Alarm(clock)
         self._alarm_again = Alarm(clock)
-        self._books: dict[int, _Book] = {}
+        self._books: dict[int, Book] = {}
         self._unknown_lane = True
         self._stale = 0
         self._next_sweep = now().steady_us + SWEEP_US
@@ -82,7 +73,7 @@ class Loader:
             self._unknown_lane = True
             self._alarm.ring()
             return
-        if (due_us, job_id) > book.frontier:
+        if (due_us, job_id) > book.frontier and not self._lifted(book, DueKey(due_us, job_id)):
             return
         if book.room <= 0:
             book.room = LANE_LIMIT - self._held(book)
@@ -90,12 +81,24 @@ class Loader:
             book.room -= 1
             self._wheels.insert(book.lane.clock, due_us, job_id, lane)
         else:
-            book.frontier = DueKey(due_us, job_id - 1)
+            book.lower(DueKey(due_us, job_id - 1))
             self._alarm.ring()
+
+    def _lifted(self, book: Book, key: DueKey) -> bool:
+        """Whether the frontier was lifted over a key above it, because nothing lies between and the key is near."""
+        if book.hear(key, self._now().on(book.lane.clock) + HORIZON_US):
+            return True
+        if book.beyond == key and key.due_at - HORIZON_US + RENEW_US < self._wakes[book.lane.clock]:
+            self._alarm.ring()
+        return False
 
     def became_stale(self) -> None:
         """A job below some frontier was cancelled or moved: its old entry in memory is stale."""
         self._stale += 1
+
+    def look(self) -> None:
+        """See what is wanted now: a clock was set, or the machine slept."""
+        self._alarm.ring()
 
     def drained(self) -> None:
         """Jobs were taken from ready: a lane may want its next page."""
@@ -109,7 +112,7 @@ class Loader:
         for book in self._books.values():
             if kind is None or book.lane.clock is kind:
                 self._queued.clear(book.lane.number)
-                book.frontier = ZERO_KEY
+                book.lower(ZERO_KEY)
                 book.generation += 1
         self._unknown_lane = True  # a batch of unknown outcome may have made one
         self._alarm.ring()
@@ -137,17 +140,17 @@ class Loader:
         for lane in await self._store.lanes():
             if lane.number not in self._books:
                 self._queued.add_lane(lane)
-                self._books[lane.number] = _Book(lane)
+                self._books[lane.number] = Book(lane)
 
-    def _held(self, book: _Book) -> int:
+    def _held(self, book: Book) -> int:
         lane = book.lane
         return self._wheels.size(lane.clock, lane.number) + self._queued.ready_size(lane.number)
 
-    def _wants_page(self, book: _Book) -> bool:
+    def _wants_page(self, book: Book) -> bool:
         now = self._now().on(book.lane.clock)
-        if book.frontier.due_at >= now + HORIZON_US - RENEW_US:
+        if book.covered().due_at >= now + HORIZON_US - RENEW_US:
             return False
-        if book.frontier.due_at <= now + LEAD_US:  # due jobs are only on disk: ready must never run dry of them
+        if book.covered().due_at <= now + LEAD_US:  # due jobs are only on disk: ready must never run dry of them
             return self._queued.ready_size(book.lane.number) < LOW and not self._wheels.lags(book.lane.clock)
         return self._held(book) < LOW
 
@@ -156,25 +159,38 @@ class Loader:
         now = self._now()
         if any(self._wheels.lags(kind) for kind in ClockKind):
             return LEAD_US / SECOND_US
-        nears = (book.frontier.due_at - LEAD_US - now.on(book.lane.clock) for book in self._books.values())
-        return min([LOOK_S, *(near / SECOND_US for near in nears if near > 0)])
+        sleep = self._longest_sleep_s * SECOND_US
+        for book in self._books.values():
+            left = book.covered().due_at - now.on(book.lane.clock)
+            for near in (left - LEAD_US, left - HORIZON_US + RENEW_US):
+                if near > 0:
+                    sleep = min(sleep, near)
+        self._wakes = {kind: now.on(kind) + sleep for kind in ClockKind}
+        return sleep / SECOND_US
 
-    async def _load(self, book: _Book) -> None:
+    async def _load(self, book: Book) -> None:
         before, generation = book.frontier, book.generation
         span = HORIZON_US if self._held(book) < LOW else SECOND_US  # a crowded lane takes only what is due
         until = self._now().on(book.lane.clock) + span
-        book.frontier = DueKey(until - 1, LAST_ID)
+        book.beyond, book.frontier = None, DueKey(until - 1, LAST_ID)
         try:
             page = await self._store.due(book.lane.number, before, until, PAGE)
         except BaseException:
-            book.frontier = min(book.frontier, before)
+            book.lower(before)
             raise
         if book.generation != generation:
             return
         if len(page) == PAGE:
-            book.frontier = min(book.frontier, DueKey(*page[-1]))
+            book.lower(DueKey(*page[-1]))
         self._wheels.extend(book.lane.clock, book.lane.number, page)
+        if len(page) < PAGE:
+            await self._look_beyond(book)
         await asyncio.sleep(0)
+
+    async def _look_beyond(self, book: Book) -> None:
+        frontier, book.heard = book.frontier, NOTHING
+        first = await self._store.due(book.lane.number, frontier, FAR, 1)
+        book.seen(frontier, DueKey(*first[0]) if first else NOTHING)
 
     async def _rebuild(self) -> None:
         async with self._wheels.rebuild():
@@ -182,7 +198,7 @@ class Loader:
             for book in list(self._books.values()):
                 await self._refill(book)
 
-    async def _refill(self, book: _Book) -> None:
+    async def _refill(self, book: Book) -> None:
         """Copy the lane's keys up to its frontier from the index into the fresh wheel."""
         after = ZERO_KEY
         while after < book.frontier:
@@ -210,18 +226,18 @@ class Loader:
             self._notices.emit(SweepFound(found))
         return found
 
-    async def _missing(self, book: _Book) -> list[tuple[int, int]]:
+    async def _missing(self, book: Book) -> list[tuple[int, int]]:
         number = book.lane.number
         known = set(self._queued.known_ids(number))
-        frontier = book.frontier
+        covered = book.covered()
         kind = book.lane.clock
         until = min(self._now().on(kind) - SECOND_US, self._wheels.fired_until_us(kind))
         page = await self._store.due(number, book.swept, until, SWEEP_PAGE)
         book.swept = DueKey(*page[-1]) if len(page) == SWEEP_PAGE else ZERO_KEY
         known.update(self._queued.known_ids(number))
-        return [key for key in page if key <= frontier and key[1] not in known]
+        return [key for key in page if key <= covered and key[1] not in known]
 
-    async def _still_missing(self, book: _Book, key: tuple[int, int]) -> bool:
+    async def _still_missing(self, book: Book, key: tuple[int, int]) -> bool:
         """A job that was claimed, or given back, while the page was read is not missing."""
         due_us, job_id = key
         job = await self._store.job(job_id)

@@ -18,6 +18,7 @@ ready at the same moment run in an order drawn from the seed: the same seed, the
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 import selectors
 from collections.abc import Callable, Coroutine
@@ -67,6 +68,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self._machine = machine
         self._shuffle = shuffle
         super().__init__(_JumpingSelector(machine.jump))
+        self._clock_resolution = 0.5 / SECOND_US  # asyncio's nanosecond vanishes in a float of more than 194 days
 
     def time(self) -> float:
         """Awake seconds of the machine."""
@@ -95,6 +97,23 @@ class VirtualClock:
 
     def __init__(self, machine: VirtualMachine) -> None:
         self._machine = machine
+        self._watchers: list[Callable[[], None]] = []
+
+    @property
+    def longest_sleep_s(self) -> float:
+        """A second, as on a real machine; without end on a quiet one, which tells when its clocks were set."""
+        return math.inf if self._machine.quiet else 1.0
+
+    def watch(self, changed: Callable[[], None]) -> Callable[[], None]:
+        """Tell of steps and suspends, if the machine is quiet."""
+        self._watchers.append(changed)
+        return lambda: self._watchers.remove(changed)
+
+    def changed(self) -> None:
+        """Tell the watchers; called by the machine."""
+        if self._machine.quiet:
+            for changed in list(self._watchers):
+                changed()
 
     @property
     def boot_id(self) -> str:
@@ -134,10 +153,15 @@ class LoopThreads:
 
 
 class VirtualMachine:
-    """See the module. `wall` is what the wall clock shows at first; `seed` decides chance, and order if `shuffle`."""
+    """See the module. `wall` is what the wall clock shows at first; `seed` decides chance, and order if `shuffle`.
 
-    def __init__(self, *, seed: int = 0, wall: datetime = T0, shuffle: bool = False) -> None:
+    `quiet`: the machine tells its schedulers when its clocks are set or it sleeps, so that they need not look every
+    second; a year in which nothing happens then passes at once.
+    """
+
+    def __init__(self, *, seed: int = 0, wall: datetime = T0, shuffle: bool = False, quiet: bool = False) -> None:
         self.random = random.Random(seed)
+        self.quiet = quiet
         self.boots = 1
         self.awake_us = 0
         self.asleep_us = 0
@@ -157,10 +181,12 @@ class VirtualMachine:
     def step(self, seconds: float) -> None:
         """Somebody sets the wall clock."""
         self.wall_offset_us += round(seconds * SECOND_US)
+        self.clock.changed()
 
     def suspend(self, seconds: float) -> None:
         """The machine sleeps and wakes: wall and boot time went on, awake time (the loop's timers) stood still."""
         self.asleep_us += round(seconds * SECOND_US)
+        self.clock.changed()
 
     def block(self, seconds: float) -> None:
         """A handler blocks the loop: time passes and nothing runs."""

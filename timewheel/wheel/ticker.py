@@ -1,8 +1,9 @@
 """The ticker: keeps the two wheels (wall and steady) turning, and sends what fires to the ready queues.
 
-It wakes at the next tick that has anything, at once when an earlier job comes in, and at least once a second, so that
-a wall clock that was set, or a machine that slept, is noticed (`on_wake`). It works in bounded portions: `PORTION`
-entries a loop turn. Wheels run `ahead_us` before the clocks, so that claims can be committed before jobs are due.
+It wakes at the next tick that has anything, at once when an earlier job comes in, and at least once a second (as the
+clock says), so that a wall clock that was set, or a machine that slept, is noticed (`on_wake`). It works in bounded
+portions: `PORTION` entries a loop turn. Wheels run `ahead_us` before the clocks, so that claims can be committed before
+jobs are due.
 
 Wheels never forget an entry, so a cancelled or moved job leaves a stale one behind. When those outnumber half of the
 live ones, `rebuild` puts fresh wheels in the place of the old ones: while the caller fills them from the due index,
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from timewheel.ports import Clock
 
 PORTION = 2_000
-LONGEST_SLEEP_US = SECOND_US
 LAST_ID = (1 << 63) - 1
 
 
@@ -63,9 +63,10 @@ class Ticker:
         self._on_wake = on_wake
         self._ahead_us = ahead_us
         self._alarm = Alarm(clock)
+        self._longest_sleep_us = clock.longest_sleep_s * SECOND_US
         current = now()
         self._sides = {kind: _Side(current.on(kind) + ahead_us) for kind in ClockKind}
-        self._next_wake = dict.fromkeys(ClockKind, 0)
+        self._next_wake: dict[ClockKind, float] = dict.fromkeys(ClockKind, 0)
 
     def insert(self, kind: ClockKind, due_us: int, job_id: int, lane: int) -> None:
         """Keep a job until it is due."""
@@ -143,13 +144,17 @@ class Ticker:
             self._on_wake()
             await self._alarm.wait(self.turn() / SECOND_US)
 
-    def turn(self) -> int:
+    def look(self) -> None:
+        """Take a turn now: a clock was set, or the machine slept."""
+        self._alarm.ring()
+
+    def turn(self) -> float:
         """Fire one portion of each wheel; microseconds until the next turn.
 
         Others may turn it too: before they insert many jobs that are due by now, which then skip the wheel.
         """
         now = self._now()
-        sleep = LONGEST_SLEEP_US
+        sleep = self._longest_sleep_us
         for kind, side in self._sides.items():
             moment = now.on(kind) + self._ahead_us
             side.edge = max(side.edge, moment)
