@@ -22,14 +22,6 @@ def _whole(value: Any) -> Any:
 
 
 WHOLE = BeforeValidator(_whole)
-
-
-def _whole(value: Any) -> Any:
-    """JSON has one kind of number: 4.0 is as whole as 4, and some writers know no other way."""
-    return int(value) if type(value) is float and value.is_integer() else value
-
-
-WHOLE = BeforeValidator(_whole)
 Seconds = Annotated[float, Field(ge=0, le=MAX_SECONDS, allow_inf_nan=False)]
 Name = Annotated[str, Field(min_length=1, max_length=MAX_NAME)]
 Instant = Annotated[
