@@ -21,8 +21,8 @@ from timewheel.errors import (
 )
 from timewheel.events import Notices
 from timewheel.model import AttemptState, JobState
-from timewheel.store import backlog, committer
-from timewheel.store.changes import ORDER, AddEntry, SaveLimits
+from timewheel.store import aftermath, backlog, committer
+from timewheel.store.changes import ORDER, AddEntry, Claim, SaveLimits
 from timewheel.store.committer import Committer
 from timewheel.testing import builders
 from timewheel.testing.virtual import VirtualMachine
@@ -204,7 +204,7 @@ def test_every_receiver_hears_exactly_once_whatever_happens(changes, faults, can
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(backlog, "BATCH_CHANGES", 4)
-        patch.setattr(committer, "PORTION", 1)
+        patch.setattr(aftermath, "SUBMITS_A_TURN", 1)
         desk.play(scene)
     failed = any(one[0] == "failed" for one in desk.told)
     for change in posted:
@@ -232,8 +232,8 @@ def unique_settles(changes):
 
 def test_a_full_journal_refuses_what_is_new_and_keeps_what_has_happened():
     desk = Desk(FakeStore(FULL, FULL))
-    kept = [settle(1), builders.claim(2)]
-    refused = [builders.submit(3), builders.cancel(4)]
+    kept = [settle(1)]
+    refused = [builders.claim(2), builders.submit(3), builders.cancel(4)]
 
     async def scene():
         desk.post(*kept, *refused)
@@ -245,10 +245,59 @@ def test_a_full_journal_refuses_what_is_new_and_keeps_what_has_happened():
         assert not desk.committer.full
 
     desk.play(scene)
-    assert [desk.outcomes(change) for change in refused] == [[FULL], [FULL]]
-    assert desk.store.batches == [kept]
-    assert desk.told == [("committed", kept)]
-    assert desk.batches_told == 1  # then dispatching looks again: there is room
+    assert [desk.outcomes(change) for change in refused] == [[FULL], [FULL], [FULL]]
+    assert desk.store.batches == [kept, []]
+    assert desk.told == [("committed", kept), ("committed", [])]
+    assert desk.batches_told == 2  # then dispatching looks again: there is room
+
+
+class FrugalStore(FakeStore):
+    """While it is `full`, it has space for endings alone."""
+
+    full = True
+
+    async def commit(self, changes, stamp):
+        if self.full and (not changes or any(type(change) in backlog.BEGINNINGS for change in changes)):
+            raise FULL
+        return await super().commit(changes, stamp)
+
+
+def test_endings_are_written_while_nothing_else_is_and_at_once():
+    desk = Desk(FrugalStore(commit_s=0.0))
+    first, second, limits = settle(1), settle(2), SaveLimits({"a": 1})
+
+    async def scene():
+        desk.post(builders.submit(3))
+        await desk.pause(0.2)
+        assert desk.committer.trouble is FULL
+        assert desk.committer.idle  # nothing that could be written waits
+        desk.post(first)
+        await desk.pause(0.01)
+        assert desk.outcomes(first)
+        desk.committer.save_limits(limits)
+        desk.post(second, builders.cancel(4))
+        await desk.pause(0.01)
+        assert desk.outcomes(second)
+        assert desk.committer.full
+        desk.store.full = False
+        await desk.pause(1.1)
+        assert desk.committer.trouble is None
+
+    desk.play(scene)
+    assert desk.store.batches == [[first], [second, limits], []]
+    assert [outcome for change, outcome in desk.heard if type(change) in backlog.BEGINNINGS] == [FULL, FULL]
+
+
+def test_a_journal_that_takes_nothing_is_told_of_once_a_minute(caplog):
+    desk = Desk(FakeStore(*[FULL] * 150, commit_s=0.0))
+
+    async def scene():
+        desk.post(builders.submit(1))
+        await desk.pause(150)
+
+    desk.play(scene)
+    assert len(caplog.records) == 3
+    assert "a commit failed: JournalFull: no space" in caplog.text
 
 
 def test_an_empty_batch_asks_a_full_journal_whether_there_is_space_again():
@@ -436,9 +485,11 @@ class FillingStore(SlowStore):
     """Has no space while `filled`, or after `most` submissions."""
 
     filled = False
+    fills_at = None  # the kind of change that finds it full
     most = None
 
     async def commit(self, changes, stamp):
+        self.filled = self.filled or any(type(change) is self.fills_at for change in changes)
         submits = sum(hasattr(change, "request") for change in changes)
         if self.most is not None and submits:
             self.filled = self.filled or submits > self.most
@@ -551,3 +602,18 @@ def test_a_fatal_error_fails_the_scheduler_in_view():
     stage.machine.run(life())
     crash(stage.store)
     assert not stage.diary
+
+
+def test_a_claim_that_the_journal_refused_waits_and_starts_when_there_is_space():
+    stage = Stage(store=FillingStore(MemoryStore(), commit_s=0.01))
+
+    async def scene(scheduler):
+        await scheduler.after(10, "note", "due")
+
+        stage.store.fills_at = Claim
+        await stage.machine.sleep(15)
+        stage.store.filled, stage.store.fills_at = False, None
+        await stage.machine.sleep(3)
+
+    stage.play(scene)
+    assert 15 <= stage.when("due") <= 16.1

@@ -11,7 +11,7 @@ from lives import FaultyStore, Lives, nothing
 
 from timewheel import Scheduler
 from timewheel.model import SchedulerState
-from timewheel.store import committer
+from timewheel.store import aftermath
 
 
 class Crash(Exception):
@@ -96,10 +96,10 @@ def test_a_keeper_that_is_cancelled_goes_on() -> None:
 def test_a_committer_that_is_cancelled_still_tells_everybody_of_its_last_batch() -> None:
     """A large batch is told in portions, with turns of the loop in between."""
     store = FaultyStore()
-    jobs = committer.PORTION * 4 + 1
+    jobs = aftermath.PORTION * 4 + 1
 
     async def cancel_the_committer(changes: list[object]) -> None:
-        if len(changes) > committer.PORTION:
+        if len(changes) > aftermath.PORTION:
             store.after = nothing
             [task] = [task for task in asyncio.all_tasks() if task.get_name() == "timewheel committer"]
             task.cancel()

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from timewheel.store.backlog import Entry, Receiver
     from timewheel.store.changes import Change, Outcome, Submit
+    from timewheel.store.room import Room
 
 T = TypeVar("T")
 PORTION = 128  # outcomes that are told in one turn of the loop
+SUBMITS_A_TURN = 250  # of one caller that are queued in one turn of the loop
 
 
 class Aftermath(Protocol):
@@ -72,6 +74,28 @@ class Tally:
         self._each(change, outcome)
         if self._complete is not None and not self._outstanding and not self._complete.done():
             self._complete.set_result(None)
+
+
+async def submit_all(
+    changes: Iterable[Submit],
+    each: Callable[[Submit, Any], None],
+    room: Room,
+    submit_soon: Callable[[Submit, Receiver], None],
+) -> None:
+    """Queue the submissions of one caller as there is room, and wait until `each` has heard of every one."""
+    tally = Tally(each)
+    try:
+        for number, change in enumerate(changes):
+            if number % SUBMITS_A_TURN == SUBMITS_A_TURN - 1:
+                await asyncio.sleep(0)  # others want the loop too
+            await room.wait()
+            receive = tally.expect(change)
+            try:
+                submit_soon(change, receive)
+            except Exception as refused:  # noqa: BLE001  full, or ended: each is told, for some are acknowledged
+                receive(refused)
+    finally:
+        await tally.complete()  # also when the iterable raised: what came before it is told
 
 
 def ignore(_: Any) -> None:

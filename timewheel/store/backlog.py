@@ -3,6 +3,8 @@
 One queue a kind, taken in the order of `timewheel.store.changes.ORDER`. Batches are bounded (`BATCH_CHANGES`,
 `BATCH_BYTES`); submissions always get a share, housekeeping gets at least one step a batch. A batch holds at most one
 Settle, Cancel or Reschedule of any one job: a verb whose job is in the batch already waits for the next one.
+
+While the journal is full only endings are taken: settlements and the small rest, for which stores keep some space back.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from typing import Any, TypeAlias
 
 from timewheel.store.changes import Cancel, Change, Claim, Reschedule, SaveLimits, Settle, Submit
 
+BEGINNINGS = (Submit, Cancel, Reschedule, Claim)
 BATCH_CHANGES = 2_000
 BATCH_BYTES = 4 * 1024 * 1024
 HOUSEKEEPING_CHANGES = 8  # a batch: it always moves on and never crowds out jobs
@@ -32,19 +35,23 @@ class Backlog:
         self.rest: deque[Entry] = deque()
         self.limits: Entry | None = None  # the newest SaveLimits replaces an older one and goes with every batch
 
+    def __bool__(self) -> bool:
+        return self.limits is not None or any(self._queues())
+
     def __iter__(self) -> Iterator[Entry]:
         for queue in self._queues():
             yield from queue
 
-    def take(self) -> list[Entry]:
+    def take(self, *, endings_only: bool = False) -> list[Entry]:
         """The next batch; empty when nothing waits."""
         batch: list[Entry] = []
         self._take_settles(batch)
-        if self.verbs and not self.settles:  # a verb never overtakes the settlement of its job
-            self._take_verbs(batch)
-        if self.submits:
-            self._take_submits(batch)
-        _move(self.claims, batch, BATCH_CHANGES)
+        if not endings_only:
+            if self.verbs and not self.settles:  # a verb never overtakes the settlement of its job
+                self._take_verbs(batch)
+            if self.submits:
+                self._take_submits(batch)
+            _move(self.claims, batch, BATCH_CHANGES)
         _move(self.rest, batch, HOUSEKEEPING_CHANGES)
         if self.limits is not None:
             batch.append(self.limits)
@@ -68,10 +75,11 @@ class Backlog:
         """The jobs whose settlement waits."""
         return {change.job_id for change, _ in self.settles}
 
-    def drop_submits(self) -> list[Entry]:
-        """Take every waiting submission out."""
-        dropped = list(self.submits)
-        self.submits.clear()
+    def drop_beginnings(self) -> list[Entry]:
+        """Take out every submission, verb and claim that waits."""
+        dropped = [*self.verbs, *self.submits, *self.claims]
+        for queue in (self.verbs, self.submits, self.claims):
+            queue.clear()
         return dropped
 
     def empty(self) -> list[Entry]:

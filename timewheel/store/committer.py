@@ -7,15 +7,17 @@ durable. Idle, a single job commits at once. What it promises:
 - nobody is told of an outcome before the batch that holds it is durable;
 - its queue is bounded: submissions beyond `QUEUE_LIMIT` wait (or are refused, for callers that must not wait).
 
-When a commit fails: full or busy, nothing was written and it tries again, except that submissions and verbs are refused
-while the journal is full. Unknown: callers are told so, the journal is opened again, settlements are repeated (their
-preconditions make that harmless) and `Aftermath.journal_unknown` has the rest re-read. Anything else, and the third
-unknown within a minute, ends the committer: `Aftermath.journal_failed`.
+When a commit fails: full or busy, nothing was written and it tries again. While the journal is full, what would begin
+something (submissions, verbs, claims) is refused and only endings are written, for which stores keep some space back.
+Unknown: callers are told so, the journal is opened again, settlements are repeated (their preconditions make that
+harmless) and `Aftermath.journal_unknown` has the rest re-read. Anything else, and the third unknown within a minute,
+ends the committer: `Aftermath.journal_failed`.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
@@ -23,9 +25,20 @@ from typing import TYPE_CHECKING, Any
 from timewheel.alarm import Alarm
 from timewheel.errors import JournalBusy, JournalFull, JournalUnknown, Overloaded
 from timewheel.events import Committed, Notices, StorageTrouble
-from timewheel.store.aftermath import Aftermath, Tally, ignore, reply_to, tell_outcomes, to_the_end
-from timewheel.store.backlog import Backlog, Entry, Receiver, claims_of, tell
-from timewheel.store.changes import AddEntry, Cancel, Change, Claim, Reschedule, Rest, SaveLimits, Settle, Submit
+from timewheel.store.aftermath import Aftermath, ignore, reply_to, submit_all, tell_outcomes, to_the_end
+from timewheel.store.backlog import BEGINNINGS, Backlog, Entry, Receiver, claims_of, tell
+from timewheel.store.changes import (
+    AddEntry,
+    Cancel,
+    Change,
+    Claim,
+    PutQueue,
+    Reschedule,
+    Rest,
+    SaveLimits,
+    Settle,
+    Submit,
+)
 from timewheel.store.patience import Patience
 from timewheel.store.room import Room
 
@@ -33,8 +46,8 @@ if TYPE_CHECKING:
     from timewheel.ports import Clock
     from timewheel.store.port import Stamp, Store
 
+_log = logging.getLogger("timewheel")
 QUEUE_LIMIT = 20_000
-PORTION = 250  # submissions of one caller that are queued in one turn of the loop
 RETRY_S = 1.0
 FLUSH_LOOK_S = 0.5
 
@@ -69,6 +82,11 @@ class Committer:
         """Whether the last commit found no space; dispatching pauses meanwhile."""
         return self._full is not None
 
+    @property
+    def trouble(self) -> Exception | None:
+        """Why the journal takes nothing at present; None when it does."""
+        return self._full or self._patience.trouble
+
     async def submit(self, change: Submit) -> Any:
         """Write a submission and return its outcome; waits for room in the queue.
 
@@ -82,20 +100,7 @@ class Committer:
 
     async def submit_many(self, changes: Iterable[Submit], each: Callable[[Submit, Any], None]) -> None:
         """Write submissions over as many batches as needed; `each(change, outcome or exception)` as they come back."""
-        tally = Tally(each)
-        try:
-            for number, change in enumerate(changes):
-                if self._vacancies() <= 0:
-                    await self._room.wait()
-                elif number % PORTION == PORTION - 1:
-                    await asyncio.sleep(0)  # others want the loop too
-                receive = tally.expect(change)
-                try:
-                    self.submit_soon(change, receive)
-                except Exception as refused:  # noqa: BLE001  full, or ended: each is told, for some are acknowledged
-                    receive(refused)
-        finally:
-            await tally.complete()  # also when the iterable raised: what came before it is told
+        await submit_all(changes, each, self._room, self.submit_soon)
 
     def submit_soon(self, change: Submit, receive: Receiver) -> None:
         """Queue a submission without waiting for room."""
@@ -149,7 +154,7 @@ class Committer:
         """
         waited = 0.0
         while not self._idle.is_set():
-            waited = waited + FLUSH_LOOK_S if self._patience.troubled else 0.0
+            waited = waited + FLUSH_LOOK_S if self.trouble is not None else 0.0
             if patience_s is not None and waited > patience_s:
                 return False
             await self._written.wait(FLUSH_LOOK_S)
@@ -160,13 +165,12 @@ class Committer:
     async def run(self) -> None:
         """Write batches for ever. Ends by cancellation, or after `journal_failed`."""
         while self._failed is None:
-            batch = self._backlog.take()
+            batch = self._backlog.take(endings_only=self._full is not None)
             if batch or self._full is not None:  # a full journal is probed with an empty batch
                 self._room.admit()
                 await self._write(batch)
             else:
-                self._idle.set()
-                self._written.ring()
+                self._rest()
                 await self._alarm.wait()
         tell(self._backlog.empty(), self._failed)  # what the last batch put back
 
@@ -185,8 +189,9 @@ class Committer:
         if self._failed is not None:  # ended meanwhile: the journal may be one that nobody will read
             tell(batch, self._failed)
             return
-        self._full = None
-        self._patience.committed()
+        if self._full is None or not batch:  # endings say nothing of the space that there is for others
+            self._full = None
+            self._patience.committed()
         if self._notices.wanted and batch:
             self._notices.emit(Committed(len(batch), self._clock.boot_us() - began))
         trouble = await tell_outcomes(self._aftermath, batch, outcomes)
@@ -197,21 +202,30 @@ class Committer:
 
     async def _after_error(self, batch: list[Entry], error: Exception) -> None:
         self._notices.emit(StorageTrouble(f"{type(error).__name__}: {error}"))
+        if self._patience.is_news(self._clock.boot_us()):
+            _log.error("a commit failed: %s: %s", type(error).__name__, error)
         if self.starting and isinstance(error, JournalFull | JournalBusy):
             self.end(error, batch)
         elif isinstance(error, JournalFull):
             self._full = error
-            self._patience.with_full()
-            told = self._backlog.put_back(batch, (Submit, Cancel, Reschedule))
-            tell([*told, *self._backlog.drop_submits()], error)
-            await Alarm(self._clock).wait(RETRY_S)
-        elif isinstance(error, JournalBusy) and self._patience.with_busy(self._clock.boot_us()):
+            self._patience.with_full(error)
+            told = self._backlog.put_back(batch, BEGINNINGS)
+            tell([*told, *self._backlog.drop_beginnings()], error)
+            if not self._backlog:
+                self._rest()
+            await self._alarm.wait(RETRY_S)  # or until something ends: for that there may be space
+        elif isinstance(error, JournalBusy) and self._patience.with_busy(error, self._clock.boot_us()):
             self._backlog.put_back(batch, ())
             await Alarm(self._clock).wait(RETRY_S)
         elif isinstance(error, JournalUnknown) and self._patience.with_unknown(self._clock.boot_us()):
             await self._reopen(batch, error)
         else:
             self.end(error, batch)
+
+    def _rest(self) -> None:
+        """Everything is written."""
+        self._idle.set()
+        self._written.ring()
 
     async def _reopen(self, batch: list[Entry], error: JournalUnknown) -> None:
         told = self._backlog.put_back(batch, (Submit, Cancel, Reschedule, Claim, AddEntry))
