@@ -44,6 +44,7 @@ class Batch:
         places: dict[str, list[int]] = {}
         for place, change in enumerate(changes):
             places.setdefault(_TOPICS[type(change)], []).append(place)
+        self.begins_something = not changes or bool(_BEGINNINGS & places.keys())  # rather than only ending things
         self._parts: list[tuple[list[int], Part]] = []
         for topic in _ORDER:
             if topic in places:
@@ -91,6 +92,7 @@ _TOPICS = {
     ch.AddEntry: "rest",
     ch.PruneKeys: "rest",
 }
+_BEGINNINGS = frozenset({"cancel", "reschedule", "submit", "claim"})
 _ORDER = ("settle", "cancel", "reschedule", "submit", "claim", "rest")  # cancels and moves are of different jobs
 
 

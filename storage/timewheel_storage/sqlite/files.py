@@ -15,6 +15,7 @@ import orjson
 from timewheel.errors import JournalOwned, JournalUnavailable, JournalUnsafe
 from timewheel_storage.sqlite.lock import OwnerLock
 from timewheel_storage.sqlite.mounts import network_type
+from timewheel_storage.sqlite.reserve import Reserve
 
 if TYPE_CHECKING:
     from timewheel.store.port import Owner
@@ -63,15 +64,25 @@ class Files(Protocol):
     def wal_bytes(self) -> int:
         """The length of SQLite's write-ahead log."""
 
+    def hold_reserve(self) -> bool:
+        """Set some space aside, unless it is already; False when there is not enough. See `reserve`."""
+
+    def has_reserve(self) -> bool:
+        """Whether it is set aside."""
+
+    def spend_reserve(self) -> bool:
+        """Give that space back to the file system; whether there was any."""
+
 
 class DiskFiles:
-    """The files beside a real journal: `<path>.lock` and `<path>.mark`."""
+    """The files beside a real journal: `<path>.lock`, `<path>.mark` and `<path>.reserve`."""
 
     def __init__(self, path: str, *, unsafe: bool = False) -> None:
         self.path = path
         self._unsafe = unsafe
         self._lock = OwnerLock(f"{path}.lock", path)
         self._mark = f"{path}.mark"
+        self._reserve = Reserve(f"{path}.reserve")
         self._watched: dict[str, tuple[int, int] | None] = {}
 
     def guard(self) -> None:
@@ -147,6 +158,18 @@ class DiskFiles:
         except OSError:
             return 0
 
+    def hold_reserve(self) -> bool:
+        """See Files."""
+        return self._reserve.hold()
+
+    def has_reserve(self) -> bool:
+        """See Files."""
+        return self._reserve.held
+
+    def spend_reserve(self) -> bool:
+        """See Files."""
+        return self._reserve.spend()
+
 
 def _identity(name: str) -> tuple[int, int] | None:
     try:
@@ -203,3 +226,15 @@ class MemoryFiles:
     def wal_bytes(self) -> int:
         """See Files."""
         return 0
+
+    def hold_reserve(self) -> bool:
+        """Memory has no end."""
+        return True
+
+    def has_reserve(self) -> bool:
+        """See Files."""
+        return True
+
+    def spend_reserve(self) -> bool:
+        """See Files."""
+        return False

@@ -71,6 +71,7 @@ class Keeper:
         """Begin a new epoch."""
         files = self._files
         files.refuse_if_changed()
+        files.hold_reserve()
         lost = missing_commits(connection, files, self._durability)
 
         def work() -> None:

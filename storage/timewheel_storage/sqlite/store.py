@@ -15,6 +15,7 @@ from timewheel_storage.sqlite.connection import Connections
 from timewheel_storage.sqlite.faults import translate
 from timewheel_storage.sqlite.files import DiskFiles
 from timewheel_storage.sqlite.reading import Reads
+from timewheel_storage.sqlite.reserve import write_within
 from timewheel_storage.sqlite.write_submit import Memory
 
 if TYPE_CHECKING:
@@ -171,7 +172,14 @@ class SqliteStore(Reads):
             if owner is None:
                 raise NotOwner(f"this scheduler does not own {self.path}: nothing was written")
             batch = Batch(changes, self._memory)
-            await self._write(lambda connection: batch.write(connection, self.path, stamp, owner.boot_id))
+
+            def write(connection: sqlite3.Connection) -> None:
+                def write_once() -> None:
+                    batch.write(connection, self.path, stamp, owner.boot_id)
+
+                write_within(self._files, batch, connection, write_once)
+
+            await self._write(write)
             return batch.outcomes()
 
     async def _write(self, work: Callable[[sqlite3.Connection], T]) -> T:
