@@ -18,4 +18,15 @@ from timewheel.testing.simulation.drawing import draw_plan
 from timewheel.testing.simulation.plan import Fault, Life, Move, Plan
 from timewheel.testing.simulation.running import Outcome, Violation, first_failure, run_plan, run_seed
 
-__all__ = ["Fault", "Life", "Move", "Outcome", "Plan", "Violation", "draw_plan", "first_failure", "run_plan", "run_seed"]
+__all__ = [
+    "Fault",
+    "Life",
+    "Move",
+    "Outcome",
+    "Plan",
+    "Violation",
+    "draw_plan",
+    "first_failure",
+    "run_plan",
+    "run_seed",
+]

@@ -35,7 +35,9 @@ class Kept(Checker):
     @classmethod
     def _given_up(cls, world: World, record: LifeRecord) -> None:
         tags = {tag for tag, job in tagged(world, record) if job.idempotency_key is None}
-        tags |= {fact.tag for fact in world.log if isinstance(fact, Asked) and "key" in world.users.asked.get(fact.tag, {})}
+        tags |= {
+            fact.tag for fact in world.log if isinstance(fact, Asked) and "key" in world.users.asked.get(fact.tag, {})
+        }
         for fact in world.log[record.begin : record.end]:
             if isinstance(fact, Answered) and fact.how == "gave up" and fact.verb == "submit":
                 cls.demand(fact.tag in tags, f"the submission of {fact.tag} was withdrawn with its caller", fact)
@@ -243,5 +245,3 @@ class Numbers(Checker):
             if job.state.final and not (job_id in before and before[job_id].state.final)
         )
         cls.demand(ends == final, f"counted {dict(ends)}, the journal has {dict(final)}")
-
-

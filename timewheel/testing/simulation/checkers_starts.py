@@ -13,7 +13,6 @@ from timewheel.testing.simulation.facts import Answered, Asked, Began, Ended, Li
 from timewheel.testing.simulation.handlers import FINE
 
 if TYPE_CHECKING:
-    from timewheel import Rate
     from timewheel.testing.simulation.world import World
 
 S = AttemptState
@@ -108,7 +107,7 @@ class VerbsAreTrue(Checker):
                 if fact.verb == "cancel":
                     cls._cancelled(world, final, begin, place, fact)
                 elif fact.answer == "moved":
-                    cls._moved(world, begin, place, question)
+                    cls._moved(world, begin, question)
 
     @classmethod
     def _cancelled(cls, world: World, final: LifeRecord, begin: int, place: int, answered: Answered) -> None:
@@ -123,16 +122,16 @@ class VerbsAreTrue(Checker):
             cls.demand(state in allowed[answered.answer], f"{state} after {answered.answer}", answered, job)
 
     @classmethod
-    def _moved(cls, world: World, begin: int, place: int, question: Asked) -> None:
+    def _moved(cls, world: World, begin: int, question: Asked) -> None:
         """Until somebody moves it again it does not begin before the time that was asked for."""
-        assert question.target is not None
-        clock, target_us = question.target
+        attempts = world.lives[-1].after["attempts"]
         for fact in world.log[begin:]:
             if isinstance(fact, Asked) and fact.number != question.number and fact.job_id == question.job_id:
                 return
             if isinstance(fact, Began) and fact.job_id == question.job_id:
-                late_us = fact.now.on(clock) - target_us
-                cls.demand(late_us >= 0, f"began {-late_us} us before the time that it was moved to", question, fact)
+                rows = [attempts[job_number_of(fact), number] for number in range(1, fact.attempt + 1)]
+                claimed = any((row.clock, row.scheduled_at) == question.target for row in rows)
+                cls.demand(claimed, "began without ever having been due when it was moved to", question, fact, *rows)
                 return
 
 

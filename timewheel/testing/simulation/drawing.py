@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
+from timewheel.testing.simulation import moves_of_machines, moves_of_users  # noqa: F401  they register themselves
 from timewheel.testing.simulation.handlers import ENDINGS, FINE, PLAIN_ENDINGS
 from timewheel.testing.simulation.moves import MoveKind
 from timewheel.testing.simulation.plan import Fault, Life, Move, Plan
@@ -39,12 +40,10 @@ class Drawing:
         """A job of this name may exist."""
         self._tags.append(tag)
 
-    def some_job(self) -> str:
-        """The name of a job, mostly of a late one; empty when there is none."""
-        if not self._tags:
-            return ""
-        late = self._tags[-6:]
-        return self.chance.choice(late if self.chance.random() < 0.6 else self._tags)
+    def some_job(self) -> dict[str, Any]:
+        """The tag of a job, mostly of a late one."""
+        late = self._tags[-6:] if self.chance.random() < 0.6 else self._tags
+        return {"tag": self.chance.choice(late or ["nothing"])}
 
     def queue(self) -> str:
         """A queue."""
@@ -147,8 +146,7 @@ class Drawing:
             if chance.random() < 0.5:
                 at_s = round(chance.random() * min(length_s, 6), 4)
             what = MoveKind.kinds[kind].draw(self)
-            if what:
-                moves.append(Move(kind, at_s, what, self._moment(kind, what)))
+            moves.append(Move(kind, at_s, what, self._moment(kind, what)))
         for move in moves:
             if move.on is not None:
                 move.at_s = round(chance.choice([0, 0, 0, 0.001, 0.02]), 4)
@@ -157,8 +155,7 @@ class Drawing:
     def _moment(self, kind: str, what: dict[str, Any]) -> list[str] | None:
         if kind not in MOVED_AT_BAD_MOMENTS or self.chance.random() < 0.35:
             return None
-        tag = what.get("tag") or self.some_job()
-        return [self.chance.choice(EVENTS), tag] if tag else None
+        return [self.chance.choice(EVENTS), what.get("tag") or self.some_job()["tag"]]
 
     # ---- what the journal does ---------------------------------------------------------------------------------------
 
@@ -189,7 +186,10 @@ class Drawing:
         if kind == "unknown" and self._tags and storage.random() < 0.4:
             what["on"] = [storage.choice(["submitting", "claiming", "settling", "cancelling", "moving"])]
             what["on"].append(storage.choice(self._tags[-20:]))
-        extra = {"full": {"for_s": storage.choice([0.5, 3])}, "read": {"times": storage.choice([1, 3])}}
+        extra: dict[str, dict[str, Any]] = {
+            "full": {"for_s": storage.choice([0.5, 3])},
+            "read": {"times": storage.choice([1, 3])},
+        }
         if kind in ("unknown", "reopen"):
             return [Fault(kind, commit, what)]
         return [Fault(kind, commit, extra.get(kind, {}))]

@@ -92,8 +92,6 @@ class Handlers:
         self.world.left(tag, current(), how)
 
 
-
-
 Plain = Callable[[Handlers, str, dict[str, Any]], Any]
 
 
@@ -182,4 +180,13 @@ ENDINGS: dict[str, Callable[[Handlers, str, dict[str, Any]], Awaitable[Any]]] = 
     "cancels another": _cancels_another,
     "stops": _stops,
 }
-SUCCEED = {FINE, "unstorable result", "huge result", "submits", "cancels another", "swallows", "stops", "cancels itself"}
+SUCCEED = {
+    FINE,
+    "unstorable result",
+    "huge result",
+    "submits",
+    "cancels another",
+    "swallows",
+    "stops",
+    "cancels itself",
+}

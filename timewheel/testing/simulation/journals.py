@@ -1,7 +1,6 @@
-"""The journals of a simulation: real stores without threads, behind one that is slow, fails and dies as planned.
+"""The journal of a simulation: a real store behind one that is slow, fails and dies as planned.
 
-`STORES` makes them by name: "memory" is the model, "sqlite" the SQLite adapter with one synchronous connection.
-`FaultyJournal` stands in front of either. Kinds of faults, all in a commit that the plan names:
+Kinds of faults, all in a commit that the plan names:
 
     crash       the process dies in it: the commit never returns. `written`: whether the batch was
     unknown     it raises JournalUnknown; `written` says what really happened
@@ -20,7 +19,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import sqlite3
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -30,45 +28,16 @@ from timewheel.model import SECOND_US
 from timewheel.store.changes import Cancel, Change, Claim, Outcome, Reschedule, Settle, Submit
 from timewheel.store.port import Stamp
 from timewheel.testing.simulation.plan import Fault
+from timewheel.testing.simulation.stores import crashed
 from timewheel.testing.virtual import VirtualMachine
-from timewheel_storage.memory import MemoryStore
-from timewheel_storage.sqlite.files import MemoryFiles
-from timewheel_storage.sqlite.store import SqliteStore
 
-
-class SynchronousSqlite(SqliteStore):
-    """A journal in SQLite on one synchronous connection, in memory: no thread, no file."""
-
-    def __init__(self, connection: sqlite3.Connection | None = None, files: MemoryFiles | None = None) -> None:
-        self.connection = connection or sqlite3.connect(":memory:", isolation_level=None)
-        self.files = files or MemoryFiles()
-
-        async def run(work: Callable[[sqlite3.Connection], Any]) -> Any:
-            return work(self.connection)
-
-        super().__init__(run, run, self.files)
-
-    def reborn(self) -> SynchronousSqlite:
-        """What a next process finds."""
-        return SynchronousSqlite(self.connection, MemoryFiles(boot=self.files.boot, mark=self.files.mark))
-
-
-TAG = "tag "
-STORES: dict[str, Callable[[], Any]] = {"memory": MemoryStore, "sqlite": SynchronousSqlite}
+TAG = "tag "  # what the tags of simulated jobs begin with
 _VERBS: dict[type, tuple[str, str]] = {
     Submit: ("submitting", "submitted"),
     Settle: ("settling", "settled"),
     Cancel: ("cancelling", "cancelled"),
     Reschedule: ("moving", "moved"),
 }
-
-
-def crashed(store: Any) -> Any:
-    """The owner's process died: the store that the next one opens. It holds what was committed; nobody owns it."""
-    if isinstance(store, SynchronousSqlite):
-        return store.reborn()
-    store.abandon()
-    return store
 
 
 def subjects(changes: Sequence[Change]) -> list[tuple[str, str, int]]:
@@ -159,8 +128,8 @@ class FaultyJournal:
     def _subjects(self, changes: Sequence[Change]) -> list[tuple[str, str, str]]:
         """(event before the write, event after it, tag) of every change that is about a job."""
         for change in changes:
-            if isinstance(change, Submit):
-                self.tags.update({change.request.job_id: tag[len(TAG) :] for tag in change.request.tags[:1]})
+            if isinstance(change, Submit) and change.request.tags:
+                self.tags[change.request.job_id] = change.request.tags[0].removeprefix(TAG)
         return [(before, after, self.tags.get(job_id, "")) for before, after, job_id in subjects(changes)]
 
     def _trapped(self, about: list[tuple[str, str, str]]) -> Fault | None:

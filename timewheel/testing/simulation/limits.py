@@ -28,6 +28,7 @@ class LimitsBook:
         queues = self._limits.get("queues", {})
         self._now: dict[str, Mapping[str, Any]] = {WHOLE: self._limits, **queues}
         self._lately: dict[str, int] = {}
+        self._reshaped: set[str] = set()
         self._shaped(WHOLE)
 
     def options(self) -> dict[str, Any]:
@@ -46,9 +47,14 @@ class LimitsBook:
         rate = self._now.get(queue, {}).get("rate")
         return Rate(**rate) if rate else None
 
+    def was_reshaped(self, queue: str) -> bool:
+        """Whether it has other limits than at the scheduler's start."""
+        return queue in self._reshaped
+
     def reshape(self, queue: str, what: Mapping[str, Any]) -> None:
         """`queue.update` is about to be called. Who has passed the gate already may still begin."""
         self._lately[queue] = self._concurrency(queue)
+        self._reshaped.add(queue)
         self._now[queue] = what
         self._shaped(queue)
         loop = asyncio.get_running_loop()

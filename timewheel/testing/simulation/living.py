@@ -56,11 +56,20 @@ def _end(world: World, record: LifeRecord, *, killed: bool) -> None:
     if killed:
         journal.crash()
     world.note("life ended", record.how)
+    _left_behind(world, record)
     world.counts[f"life ended: {record.how}"] += 1
     record.after = world.machine.run(journal.inner.dump())
     record.end = len(world.log)
     record.entries = world.machine.run(_new_entries(world))
     _pass_the_night(world, record.life)
+
+
+def _left_behind(world: World, record: LifeRecord) -> None:
+    """A scheduler that has ended in order leaves no task on its loop."""
+    if record.how in ("stopped", "failed", "cut") and world.loop is not None:
+        left = [task.get_name() for task in asyncio.all_tasks(world.loop) if task.get_name().startswith("timewheel")]
+        if left:
+            world.violate(Violated("I29", f"{record.how}, and these tasks were left behind: {sorted(left)}"))
 
 
 async def _new_entries(world: World) -> list[Any]:
@@ -85,6 +94,7 @@ def _pass_the_night(world: World, life: Life) -> None:
 async def _until_death(world: World) -> bool:
     """Live until the end; whether the process died of it."""
     loop = asyncio.get_running_loop()
+    world.loop = loop
     loop.set_exception_handler(lambda _, context: _heard(world, context))
     death = loop.create_task(world.journal.died.wait())
     life = loop.create_task(_live(world))
@@ -97,8 +107,8 @@ async def _until_death(world: World) -> bool:
 
 def _heard(world: World, context: dict[str, Any]) -> None:
     """An exception that nobody caught came to the loop."""
-    if world.alive:
-        world.violate(Violated("I29", f"the event loop heard of {context.get('exception') or context.get('message')!r}"))
+    if world.alive and "was destroyed" not in context["message"]:  # that is told whenever garbage is collected
+        world.violate(Violated("I29", f"the event loop heard of {context!r}"))
 
 
 async def _live(world: World) -> bool:

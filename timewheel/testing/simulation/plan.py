@@ -37,7 +37,7 @@ class Move:
 
 @dataclass(slots=True)
 class Fault:
-    """What the journal does wrong in the life's commit number `commit` (see `timewheel.testing.simulation.journals`)."""
+    """What goes wrong in the life's commit number `commit` (see `timewheel.testing.simulation.journals`)."""
 
     kind: str
     commit: int

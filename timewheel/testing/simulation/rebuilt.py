@@ -23,17 +23,19 @@ if TYPE_CHECKING:
 async def look(world: World, scheduler: Scheduler) -> bool:
     """Compare, if this is a quiet moment; whether it was."""
     engine = scheduler._engine
-    if engine is None or engine.cause is not None or not engine.committer.idle or world.journal.busy or world.journal.reading:
+    if engine is None or engine.cause is not None or not _is_quiet(world, engine):
         return False
     dump = await world.journal.inner.dump()  # without a turn of the loop: simulated reads do not wait
-    if not engine.committer.idle:
-        return False
     world.counts["quiet moments compared"] += 1
     _pauses(engine, dump)
-    _limits(engine, dump)
+    _limits(world, engine, dump)
     _attempts(engine, dump)
     await _lanes(engine, world.journal.inner, dump)
     return True
+
+
+def _is_quiet(world: World, engine: Engine) -> bool:
+    return engine.committer.idle and not world.journal.busy and not world.journal.reading
 
 
 def _pauses(engine: Engine, dump: Dump) -> None:
@@ -42,14 +44,16 @@ def _pauses(engine: Engine, dump: Dump) -> None:
         demand(engine.dispatcher.limits.of(queue).paused == stored, "I15", f"{queue} is paused, or is not", text)
 
 
-def _limits(engine: Engine, dump: Dump) -> None:
-    """What is stored of a rate is never less strict than what was spent."""
+def _limits(world: World, engine: Engine, dump: Dump) -> None:
+    """What is stored of a rate is never less strict than what was spent; not of one that is new since `update`."""
     limits = engine.dispatcher.limits
     for name, limit in (("*", limits.whole), *limits._queues.items()):
-        if limit.bucket is None:
+        if limit.bucket is None or world.limits.was_reshaped(name):
             continue
         spent, stored = limit.bucket.tat, dump["limits"].get(name, 0)
-        demand(stored >= spent, "I15", f"the rate of {name} would begin anew with tokens that were spent", stored, spent)
+        demand(
+            stored >= spent, "I15", f"the rate of {name} would begin anew with tokens that were spent", stored, spent
+        )
 
 
 def _attempts(engine: Engine, dump: Dump) -> None:

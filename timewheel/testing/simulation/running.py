@@ -113,7 +113,7 @@ def _play(world: World) -> Violated | None:
 
 def _outcome(world: World, violated: Violated | None) -> Outcome:
     plan = world.plan
-    violation = violated and Violation(violated.invariant, str(violated), plan.seed, plan.store, plan)
+    violation = None if violated is None else Violation(violated.invariant, str(violated), plan.seed, plan.store, plan)
     last = world.lives[-1].after or EMPTY
     for job in last["jobs"].values():
         world.counts[f"job: {job.state}"] += 1
@@ -131,7 +131,7 @@ def _bury() -> None:
     try:
         graves, virtual._GRAVEYARD[:] = list(virtual._GRAVEYARD), []
         for task in graves:
-            with suppress(BaseException):
+            with suppress(BaseException):  # their code runs on a loop that is gone
                 task.get_coro().close()
         del graves
         gc.collect(0)

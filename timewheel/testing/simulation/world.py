@@ -18,9 +18,10 @@ from timewheel.model import SECOND_US, Now
 from timewheel.testing.invariants import Dump, Violated
 from timewheel.testing.simulation.facts import Began, Ended, Fact, LifeRecord, Note, Shaped, Token
 from timewheel.testing.simulation.handlers import TASKS, Handlers
-from timewheel.testing.simulation.journals import STORES, FaultyJournal
+from timewheel.testing.simulation.journals import FaultyJournal
 from timewheel.testing.simulation.limits import LimitsBook
 from timewheel.testing.simulation.plan import Life, Move, Plan
+from timewheel.testing.simulation.stores import STORES
 from timewheel.testing.simulation.users import Users
 from timewheel.testing.virtual import VirtualMachine
 
@@ -48,6 +49,7 @@ class World:
         self.latest_wall_us = self.machine.clock.wall_us()
         self.drift = 0.0  # parts that the wall clock is too fast
         self.alive = False
+        self.loop: asyncio.AbstractEventLoop | None = None  # of the life that is led
         self._armed: dict[tuple[str, str], list[Move]] = defaultdict(list)
         self._moving: set[asyncio.Task[None]] = set()
         self._play_move: Callable[[World, Move], Any] | None = None
@@ -166,7 +168,7 @@ class World:
     def scheduler(self, without: list[str], **options: Any) -> Scheduler:
         """A scheduler of this life, with its tasks."""
         self.limits.begin()
-        scheduler = Scheduler(self.journal, system=self.machine.system, **self.limits.options(), **options)  # type: ignore[arg-type]  # a FaultyJournal is a Store by what it passes on
+        scheduler = Scheduler(self.journal, system=self.machine.system, **self.limits.options(), **options)
         for name in TASKS:
             if name not in without:
                 self.register(scheduler, name)
