@@ -2,6 +2,7 @@
 
     TimewheelError
     |-- InvalidTime (ValueError)          a `when` or a delay that names no usable instant
+    |-- InvalidRule (ValueError)          a recurrence, zone or calendar that cannot be; `.field` names the part
     |-- InvalidOption (TypeError)         an option that is unknown, misplaced or has a bad value
     |-- InvalidTask (TypeError)           a function that no fresh process could find, or a bad call of it
     |-- NotSerializable (TypeError)       an argument that would not come back as it went in
@@ -43,6 +44,17 @@ class TimewheelError(Exception):
 
 class InvalidTime(TimewheelError, ValueError):
     """A time or a delay that cannot be used: naive, not finite, negative, out of range, or of the wrong unit."""
+
+
+class InvalidRule(TimewheelError, ValueError):
+    """A recurrence that cannot be used: misspelt, impossible, oversized, or with an unknown zone or calendar.
+
+    `.field` names the part that is wrong: `minute`, `day of month`, `tz`, `roll`, ...
+    """
+
+    def __init__(self, message: str, *, field: str) -> None:
+        super().__init__(message)
+        self.field = field
 
 
 class InvalidOption(TimewheelError, TypeError):
