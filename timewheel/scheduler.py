@@ -207,6 +207,15 @@ class Scheduler(Life, Scheduling):
         """A queue, to pause, resume and resize it."""
         return QueueHandle(self._desk, name)
 
+    @property
+    def trouble(self) -> Exception | None:
+        """Why a running scheduler neither takes nor starts jobs at present (JournalFull, JournalBusy); None: it does.
+
+        It goes on by itself once there is space, or once the other program's transaction has ended.
+        """
+        engine = self._engine
+        return None if engine is None or self._state is not SchedulerState.RUNNING else engine.committer.trouble
+
     async def statistics(self) -> Statistics:
         """Numbers for metrics; takes time in proportion to the journal, in another thread."""
         engine = self._engine

@@ -12,11 +12,13 @@ import pytest
 import pytest_asyncio
 from serving import LONG_S, client_of, make_scheduler, settled
 
+from timewheel.errors import JournalFull
 from timewheel.scheduler import Scheduler
 from timewheel.serve import outputs
 from timewheel.serve.app import create_app
 from timewheel.serve.guard import BODY_BYTES
 from timewheel.serve.jobs import BATCH_BYTES
+from timewheel_storage.memory import MemoryStore
 
 JOBS = "/api/v1/jobs"
 
@@ -471,6 +473,24 @@ async def test_health(client: httpx.AsyncClient, scheduler: Scheduler) -> None:
     assert problem(await client.get("/readyz"), 503, "not-ready")["state"] == "STOPPED"
     problem(await client.post(JOBS, json={"task": "echo"}), 503, "not-running")
     assert "timewheel_journal_readable 0.0" in (await client.get("/metrics")).text
+
+
+async def test_a_journal_that_takes_nothing_is_not_ready(
+    client: httpx.AsyncClient, scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def full(*_: object) -> None:
+        raise JournalFull("no space left", path="memory")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(MemoryStore, "commit", full)
+        problem(await client.post(JOBS, json={"task": "echo"}), 507, "journal-full")
+        body = problem(await client.get("/readyz"), 503, "not-ready")
+        assert "no space left" in body["detail"]
+        assert body["state"] == "RUNNING"
+        assert (await client.get(JOBS)).status_code == 200
+    while (await client.get("/readyz")).status_code != 200:
+        await asyncio.sleep(0)
+    await make(client, task="echo")
 
 
 async def test_a_scheduler_that_drains_takes_nothing_new_but_answers(

@@ -88,8 +88,10 @@ class _Health:
         return json_response({"status": "alive"})
 
     async def ready(self) -> Response:
-        """200 when jobs are accepted and fired; else 503 with the scheduler's state."""
-        state = self._scheduler.state
+        """200 when jobs are accepted and fired; else 503 with the state, and what is wrong with the journal."""
+        state, trouble = self._scheduler.state, self._scheduler.trouble
+        if trouble is not None:
+            raise Problem(503, "not-ready", f"the journal takes nothing at present: {trouble}", state=state)
         if state is SchedulerState.RUNNING:
             return json_response({"status": "ready", "state": state})
         raise Problem(503, "not-ready", f"the scheduler is {state}", state=state)
