@@ -11,6 +11,7 @@ import errno
 import os
 import sqlite3
 import threading
+from contextlib import suppress
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING
@@ -88,7 +89,7 @@ def make_if_absent(path: str) -> None:
         raise translate(error, path) from error
     finally:
         for rest in (side, f"{side}-wal", f"{side}-shm", f"{side}-journal"):
-            if os.path.lexists(rest):
+            with suppress(OSError):  # what remains lies there under a name that nobody looks for
                 os.unlink(rest)
 
 
@@ -100,8 +101,9 @@ def _make(side: str) -> None:
     try:
         connection.execute("PRAGMA journal_mode = WAL").close()
         migrate(connection)
+        ask(connection, "PRAGMA wal_checkpoint(TRUNCATE)")  # closing would only try to
     finally:
-        connection.close()  # the only one: this writes everything into the file itself
+        connection.close()
     _sync(side)
 
 
