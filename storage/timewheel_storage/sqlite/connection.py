@@ -84,6 +84,7 @@ class Connections:
         self._durability = durability
         self._reader: Worker | None = None
         self._writer: Worker | None = None
+        self._reopened: asyncio.Event | None = None
 
     @property
     def writing(self) -> bool:
@@ -97,7 +98,9 @@ class Connections:
         return await self._writer.run(work)
 
     async def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Run a function with the reading connection."""
+        """Run a function with the reading connection; while that is opened again, once it is open."""
+        if self._reader is None and self._reopened is not None:
+            await self._reopened.wait()
         if self._reader is None:
             raise JournalUnavailable(f"{self._files.path} is not open: call start() first", path=self._files.path)
         return await self._reader.run(work)
@@ -105,22 +108,33 @@ class Connections:
     async def open_reader(self, *, again: bool = False) -> None:
         """Open for reading, making the journal where there is none; `again`: only the one that was open before."""
         if self._reader is None:
-            self._reader = Worker(lambda: open_reader(self._files, again=again))
-            try:
-                await finished(self._reader.start())
-            except Exception:
-                self._reader = None
-                raise
+            await finished(self._open_reader(again))
+
+    async def _open_reader(self, again: bool) -> None:
+        reader = Worker(lambda: open_reader(self._files, again=again))
+        await reader.start()
+        self._reader = reader  # not before it is open: others may read at any time
 
     async def open_writer(self) -> None:
         """Open for writing, and bring the schema up to date. Only the owner may."""
         if self._writer is None:
-            self._writer = Worker(lambda: open_writer(self._files, self._durability))
-            try:
-                await finished(self._writer.start())
-            except Exception:
-                self._writer = None
-                raise
+            await finished(self._open_writer())
+
+    async def _open_writer(self) -> None:
+        writer = Worker(lambda: open_writer(self._files, self._durability))
+        await writer.start()
+        self._writer = writer
+
+    async def reopen(self, *, writing: bool) -> None:
+        """Close both and open them again; reads that come meanwhile wait."""
+        self._reopened = asyncio.Event()
+        try:
+            await self.close()
+            await self.open_reader(again=True)
+            if writing:
+                await self.open_writer()
+        finally:
+            self._reopened.set()
 
     async def close_writer(self) -> None:
         """Close the writing connection; an open transaction is rolled back."""
