@@ -13,9 +13,10 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
-from timewheel.store.changes import Cancel, Change, Claim, Reschedule, SaveLimits, Settle, Submit
+from timewheel.store.changes import Cancel, Change, Claim, PutQueue, Reschedule, SaveLimits, Settle, Submit
 
 BEGINNINGS = (Submit, Cancel, Reschedule, Claim)
+REFUSED_WHILE_FULL = (*BEGINNINGS, PutQueue)  # somebody waits for each, and is not to wait without end
 BATCH_CHANGES = 2_000
 BATCH_BYTES = 4 * 1024 * 1024
 HOUSEKEEPING_CHANGES = 8  # a batch: it always moves on and never crowds out jobs

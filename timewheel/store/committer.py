@@ -26,19 +26,8 @@ from timewheel.alarm import Alarm
 from timewheel.errors import JournalBusy, JournalFull, JournalUnknown, Overloaded
 from timewheel.events import Committed, Notices, StorageTrouble
 from timewheel.store.aftermath import Aftermath, ignore, reply_to, submit_all, tell_outcomes, to_the_end
-from timewheel.store.backlog import BEGINNINGS, Backlog, Entry, Receiver, claims_of, tell
-from timewheel.store.changes import (
-    AddEntry,
-    Cancel,
-    Change,
-    Claim,
-    PutQueue,
-    Reschedule,
-    Rest,
-    SaveLimits,
-    Settle,
-    Submit,
-)
+from timewheel.store.backlog import REFUSED_WHILE_FULL, Backlog, Entry, Receiver, claims_of, tell
+from timewheel.store.changes import AddEntry, Cancel, Change, Claim, Reschedule, Rest, SaveLimits, Settle, Submit
 from timewheel.store.patience import Patience
 from timewheel.store.room import Room
 
@@ -209,7 +198,7 @@ class Committer:
         elif isinstance(error, JournalFull):
             self._full = error
             self._patience.with_full(error)
-            told = self._backlog.put_back(batch, BEGINNINGS)
+            told = self._backlog.put_back(batch, REFUSED_WHILE_FULL)
             tell([*told, *self._backlog.drop_beginnings()], error)
             if not self._backlog:
                 self._rest()
