@@ -57,7 +57,15 @@ def translate(error: sqlite3.Error, path: str) -> JournalError:
     return JournalError(f"SQLite refused a statement on {path} ({error}): nothing was written", path=path)
 
 
-def unknown(error: sqlite3.Error, path: str) -> JournalUnknown:
+def in_doubt(error: sqlite3.Error | JournalCorrupt) -> bool:
+    """Whether only opening the journal again can tell what is wrong with it.
+
+    SQLite calls a database damaged when a read fails (EIO), too. Opening checks the pages.
+    """
+    return isinstance(error, JournalCorrupt) or code_of(error) in (sqlite3.SQLITE_IOERR, *CORRUPT)
+
+
+def unknown(error: sqlite3.Error | JournalCorrupt, path: str) -> JournalUnknown:
     """The error to raise when a transaction may or may not have been written."""
     return JournalUnknown(
         f"an I/O error while writing {path} ({error}): whether the last batch was written is unknown; the journal must "

@@ -6,7 +6,7 @@ import sqlite3
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from timewheel_storage.sqlite import read, read_list
-from timewheel_storage.sqlite.faults import translate
+from timewheel_storage.sqlite.faults import in_doubt, translate
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -35,6 +35,11 @@ class Reads:
         def translated(connection: sqlite3.Connection) -> T:
             try:
                 return work(connection)
+            except sqlite3.Error as error:
+                if not in_doubt(error):
+                    raise translate(error, self.path) from error
+            try:
+                return work(connection)  # what failed once need not be damaged
             except sqlite3.Error as error:
                 raise translate(error, self.path) from error
 
