@@ -7,12 +7,12 @@ import sqlite3
 from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
-from timewheel.errors import JournalError, JournalUnknown, NotOwner
+from timewheel.errors import JournalCorrupt, JournalError, JournalUnknown, NotOwner
 from timewheel.store.port import Leases
 from timewheel_storage.sqlite import keeping, schema
 from timewheel_storage.sqlite.batch import Batch
 from timewheel_storage.sqlite.connection import Connections
-from timewheel_storage.sqlite.faults import translate
+from timewheel_storage.sqlite.faults import in_doubt, translate, unknown
 from timewheel_storage.sqlite.files import DiskFiles
 from timewheel_storage.sqlite.reading import Reads
 from timewheel_storage.sqlite.reserve import write_within
@@ -106,24 +106,29 @@ class SqliteStore(Reads):
     async def reopen(self) -> None:
         """Drop the connections and open again, keeping the lock: what SQLite had not committed is gone now."""
         async with self._one_writes:
-            self._memory = Memory()
-            await self._close_connections()
-            if self._connections is None:
-                self._unknown = False
-                return
-            await self._connections.open_reader(again=True)
-            if self._owner is not None:
-                await self._connections.open_writer()
+            await self._reopen()
+
+    async def _reopen(self) -> None:
+        self._memory = Memory()
+        if self._connections is not None:
+            await self._connections.reopen(writing=self._owner is not None)
             await self._read(self._look)
-            self._unknown = False
+        self._unknown = False
 
     async def check(self) -> None:
-        """See that the files are still there; the owner also writes the log back and the mark."""
+        """See that the files are still there; the owner also writes the log back and the mark.
+
+        After JournalUnknown the journal has been opened again: a check changes nothing that anybody waits for.
+        """
         async with self._one_writes:  # not while `reopen` has the connections closed
             if self._owner is None:
                 await self._read(lambda _: self._files.refuse_if_changed())
-            else:
+                return
+            try:
                 await self._write(self._keeper.check)
+            except JournalUnknown:
+                await self._reopen()
+                raise
 
     async def close(self, *, keep_ownership: bool = False) -> None:
         """Close, and release the lock unless `keep_ownership`; a `disown` that came before counts too."""
@@ -134,6 +139,7 @@ class SqliteStore(Reads):
                 await self._connections.close_reader()
         await self._give_up(keep_lock=keep_ownership)
         await self._close_connections()
+        self._unknown = False  # what nobody knew is found out when it is opened the next time
 
     def disown(self) -> None:
         """Release the lock once nothing is written any more: now, or at the end of `close`."""
@@ -193,7 +199,12 @@ class SqliteStore(Reads):
             except JournalUnknown:
                 self._unknown = True
                 raise
-            except sqlite3.Error as error:
+            except (sqlite3.Error, JournalCorrupt) as error:
+                if self._owner is not None and in_doubt(error):
+                    self._unknown = True
+                    raise unknown(error, self.path) from error
+                if isinstance(error, JournalCorrupt):
+                    raise
                 raise translate(error, self.path) from error
 
         return await self._transact(guarded)
