@@ -97,7 +97,8 @@ class Submits:
         kinds: dict[KindKey, int] = {}
         self._kind_of = [kinds.setdefault(_kind_key(one), len(kinds)) for one in self._requests]  # by request
         self._kind_keys = list(kinds)
-        self._kinds = [memory.kinds.get(key) for key in kinds]
+        self._remembered = [memory.kinds.get(key) for key in kinds]
+        self._kinds = self._remembered
         self._keyed = [place for place, one in enumerate(self._requests) if one.idempotency_key is not None]
         self._ready = not self._keyed and all(kind and kind.lane for kind in self._kinds)
         self._asked = [(one.request.task, place) for place, one in enumerate(submits) if one.importable]
@@ -110,6 +111,7 @@ class Submits:
     def write(self, connection: sqlite3.Connection, stamp: Stamp) -> None:
         """Write them."""
         if not self._ready:
+            self._kinds = list(self._remembered)  # what an attempt before this one made was rolled back with it
             self._refused = self._take_keys(connection, stamp) if self._keyed else {}
             self._find_kinds(connection)
             self._encode()
