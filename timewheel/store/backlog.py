@@ -4,7 +4,8 @@ One queue a kind, taken in the order of `timewheel.store.changes.ORDER`. Batches
 `BATCH_BYTES`); submissions always get a share, housekeeping gets at least one step a batch. A batch holds at most one
 Settle, Cancel or Reschedule of any one job: a verb whose job is in the batch already waits for the next one.
 
-While the journal is full only endings are taken: settlements and the small rest, for which stores keep some space back.
+While the journal is full only endings are taken: settlements, for which stores keep some space back, and the small rest
+along with them.
 """
 
 from __future__ import annotations
@@ -36,9 +37,6 @@ class Backlog:
         self.rest: deque[Entry] = deque()
         self.limits: Entry | None = None  # the newest SaveLimits replaces an older one and goes with every batch
 
-    def __bool__(self) -> bool:
-        return self.limits is not None or any(self._queues())
-
     def __iter__(self) -> Iterator[Entry]:
         for queue in self._queues():
             yield from queue
@@ -47,6 +45,8 @@ class Backlog:
         """The next batch; empty when nothing waits."""
         batch: list[Entry] = []
         self._take_settles(batch)
+        if endings_only and not batch:
+            return batch
         if not endings_only:
             if self.verbs and not self.settles:  # a verb never overtakes the settlement of its job
                 self._take_verbs(batch)

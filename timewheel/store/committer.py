@@ -133,7 +133,7 @@ class Committer:
 
     @property
     def idle(self) -> bool:
-        """Whether everything is written, or the committer has ended."""
+        """Whether everything is written (of a full journal: every outcome), or the committer has ended."""
         return self._idle.is_set()
 
     async def flush(self, patience_s: float | None = None) -> bool:
@@ -200,7 +200,7 @@ class Committer:
             self._patience.with_full(error)
             told = self._backlog.put_back(batch, REFUSED_WHILE_FULL)
             tell([*told, *self._backlog.drop_beginnings()], error)
-            if not self._backlog:
+            if not self._backlog.settles:
                 self._rest()
             await self._alarm.wait(RETRY_S)  # or until something ends: for that there may be space
         elif isinstance(error, JournalBusy) and self._patience.with_busy(error, self._clock.boot_us()):

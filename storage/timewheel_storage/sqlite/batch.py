@@ -44,7 +44,8 @@ class Batch:
         places: dict[str, list[int]] = {}
         for place, change in enumerate(changes):
             places.setdefault(_TOPICS[type(change)], []).append(place)
-        self.begins_something = not changes or bool(_BEGINNINGS & places.keys())  # rather than only ending things
+        self.begins_something = not changes or bool(_BEGINNINGS & places.keys())
+        self.ends_something = "settle" in places and not self.begins_something
         self._parts: list[tuple[list[int], Part]] = []
         for topic in _ORDER:
             if topic in places:

@@ -20,6 +20,7 @@ from timewheel.store.port import Owner, Ownership
 from timewheel_storage.sqlite.codes import ask, do
 from timewheel_storage.sqlite.faults import BUSY, code_of, transaction, unknown
 from timewheel_storage.sqlite.files import Mark
+from timewheel_storage.sqlite.reserve import RESERVE_BYTES
 
 if TYPE_CHECKING:
     from timewheel_storage.sqlite.connection import Durability
@@ -93,7 +94,8 @@ class Keeper:
         (commits,) = ask(connection, "SELECT commits FROM meta WHERE one = 1")
         self._checks += 1
         idle = commits == self._seen and commits != self._written_back
-        if idle or self._files.wal_bytes() > WAL_LIMIT_BYTES:
+        limit = WAL_LIMIT_BYTES if self._files.has_reserve() else RESERVE_BYTES
+        if idle or self._files.wal_bytes() > limit:  # without a reserve: what the log has is enough to set one aside
             self._checkpoint(connection, "TRUNCATE", commits)
         elif commits - self._written_back >= COMMITS_A_CHECKPOINT or self._checks >= CHECKS_A_CHECKPOINT:
             self._checkpoint(connection, "PASSIVE", commits)
@@ -114,8 +116,7 @@ class Keeper:
         self._checks = 0
         try:
             connection.execute("PRAGMA busy_timeout = 0")
-            busy, *_ = ask(connection, f"PRAGMA wal_checkpoint({kind})")
-            if not busy:
+            if self._write_back(connection, kind):
                 self._written_back = commits
         except sqlite3.Error as error:
             if code_of(error) == sqlite3.SQLITE_IOERR:
@@ -123,4 +124,15 @@ class Keeper:
             if code_of(error) not in (*BUSY, sqlite3.SQLITE_FULL):
                 raise
         finally:
+            self._files.hold_reserve()  # at once, before others take the space
             connection.execute("PRAGMA busy_timeout = 5000")
+
+    def _write_back(self, connection: sqlite3.Connection, kind: str) -> bool:
+        """Whether it was done. A long log can fill a small disk, and only the reserve lets the database grow then."""
+        try:
+            (busy, *_) = ask(connection, f"PRAGMA wal_checkpoint({kind})")
+        except sqlite3.Error as error:
+            if code_of(error) != sqlite3.SQLITE_FULL or not self._files.spend_reserve():
+                raise
+            (busy, *_) = ask(connection, "PRAGMA wal_checkpoint(TRUNCATE)")
+        return not busy

@@ -1,10 +1,10 @@
 """Space that is set aside on the journal's file system, so that outcomes can be recorded when there is no other.
 
     <db>.reserve stands         anything is written
-    a batch meets a full disk   refused; unless it only ends things (settlements and the small rest): then the reserve
-                                is given back to the file system, the log written back into the database, so that it
-                                begins anew without growing, and the batch tried once more
-    the reserve is gone         batches that end things are written as long as there is space, the log written back
+    a batch meets a full disk   the log is written back into the database, so that it begins anew without growing, and
+                                the batch tried once more. If it ends things (settlements) and begins none, the reserve
+                                is given back to the file system before that
+    the reserve is gone         batches that begin nothing are written as long as there is space, the log written back
                                 before each; any other first sets the reserve aside again, and is refused when it
                                 cannot
 
@@ -79,25 +79,20 @@ class Reserve:
 
 def write_within(files: Files, batch: Batch, connection: sqlite3.Connection, write: Callable[[], None]) -> None:
     """Write a batch as the rules of the module say. Raises JournalFull, and what `write` raises."""
-    if not batch.begins_something:
-        _write_ending(files, connection, write)
-        return
-    if not files.hold_reserve():
-        raise JournalFull(
-            f"no space left for {files.path}: nothing was written; free some space (the last {RESERVE_BYTES >> 20} MiB "
-            "is kept for the outcomes of what runs)",
-            path=files.path,
-        )
-    write()
-
-
-def _write_ending(files: Files, connection: sqlite3.Connection, write: Callable[[], None]) -> None:
-    if not files.has_reserve():
+    if batch.begins_something:
+        if not files.hold_reserve():
+            raise JournalFull(
+                f"no space left for {files.path}: nothing was written; free some space (the last "
+                f"{RESERVE_BYTES >> 20} MiB is kept for the outcomes of what runs)",
+                path=files.path,
+            )
+    elif not files.has_reserve():
         _write_back(connection)  # space is dear: the log is to be used again, not to grow
     try:
         write()
     except JournalFull:
-        files.spend_reserve()
+        if batch.ends_something:
+            files.spend_reserve()
         _write_back(connection)
         write()
 
