@@ -11,46 +11,50 @@ async with scheduler:
     await scheduler.after(900, send_reset, 42)
 """
 
-from timewheel.errors import (
-    ForkedScheduler,
-    IdempotencyConflict,
-    InvalidOption,
-    InvalidRule,
-    InvalidTask,
-    InvalidTime,
-    JobCancelled,
-    JobDead,
-    JobNotFound,
-    JobSkipped,
-    JournalBusy,
-    JournalCorrupt,
-    JournalError,
-    JournalFull,
-    JournalNewer,
-    JournalOwned,
-    JournalTruncated,
-    JournalUnavailable,
-    JournalUnknown,
-    JournalUnsafe,
-    NotInJob,
-    NotOwner,
-    NotSerializable,
-    NotStarted,
-    Overloaded,
-    PartlyScheduled,
-    ResultOmitted,
-    SchedulerFailed,
-    TimewheelError,
-    WaitTimeout,
-    WrongThread,
-)
-from timewheel.handles import Draft, Page, Query
-from timewheel.job import Job
-from timewheel.model import CancelAnswer, JobState, RescheduleAnswer
-from timewheel.policies import Queue, Rate, Retry
-from timewheel.scheduler import Scheduler
-from timewheel.work.classify import Permanent, Snooze, Throttled, Transient
-from timewheel.work.context import current
+import importlib
+import typing
+
+if typing.TYPE_CHECKING:
+    from timewheel.errors import (
+        ForkedScheduler,
+        IdempotencyConflict,
+        InvalidOption,
+        InvalidRule,
+        InvalidTask,
+        InvalidTime,
+        JobCancelled,
+        JobDead,
+        JobNotFound,
+        JobSkipped,
+        JournalBusy,
+        JournalCorrupt,
+        JournalError,
+        JournalFull,
+        JournalNewer,
+        JournalOwned,
+        JournalTruncated,
+        JournalUnavailable,
+        JournalUnknown,
+        JournalUnsafe,
+        NotInJob,
+        NotOwner,
+        NotSerializable,
+        NotStarted,
+        Overloaded,
+        PartlyScheduled,
+        ResultOmitted,
+        SchedulerFailed,
+        TimewheelError,
+        WaitTimeout,
+        WrongThread,
+    )
+    from timewheel.handles import Draft, Page, Query
+    from timewheel.job import Job
+    from timewheel.model import CancelAnswer, JobState, RescheduleAnswer
+    from timewheel.policies import Queue, Rate, Retry
+    from timewheel.scheduler import Scheduler
+    from timewheel.work.classify import Permanent, Snooze, Throttled, Transient
+    from timewheel.work.context import current
 
 __all__ = [
     "CancelAnswer",
@@ -101,3 +105,35 @@ __all__ = [
     "WrongThread",
     "current",
 ]
+
+_HOMES = {
+    "Draft": "handles",
+    "Page": "handles",
+    "Query": "handles",
+    "Job": "job",
+    "CancelAnswer": "model",
+    "JobState": "model",
+    "RescheduleAnswer": "model",
+    "Queue": "policies",
+    "Rate": "policies",
+    "Retry": "policies",
+    "Scheduler": "scheduler",
+    "Permanent": "work.classify",
+    "Snooze": "work.classify",
+    "Throttled": "work.classify",
+    "Transient": "work.classify",
+    "current": "work.context",
+}
+
+if not typing.TYPE_CHECKING:
+
+    def __getattr__(name):
+        """Import a name when it is first asked for: pytest reads this package at every start, for its plugin."""
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = globals()[name] = getattr(importlib.import_module(f"{__name__}.{_HOMES.get(name, 'errors')}"), name)
+        return value
+
+    def __dir__():
+        """What `dir()` and completion show."""
+        return sorted({*globals(), *__all__})
