@@ -8,7 +8,7 @@ errors. None of them needs pytest. `VirtualMachine` is a loop of its own in virt
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from timewheel.testing.kit.assertions import assert_drained, assert_not_scheduled, assert_scheduled
@@ -40,8 +40,10 @@ _HOMES = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    """Import a name when it is first asked for: pytest reads this package at every start, tests may never need it."""
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+if not TYPE_CHECKING:
+
+    def __getattr__(name):
+        """Import a name when it is first asked for: pytest reads this package at every start, for its plugin."""
+        if name not in _HOMES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
