@@ -6,6 +6,7 @@ interpreter's lock; results come back the same way, as one row.
 
 from __future__ import annotations
 
+import sqlite3
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,6 @@ import orjson
 from timewheel.model import AttemptState, JobState, RetryPolicy
 
 if TYPE_CHECKING:
-    import sqlite3
     from collections.abc import Sequence
 
 JOB_STATES = (
@@ -73,6 +73,20 @@ def _cleaned(value: Any) -> Any:
     return value
 
 
+NONSENSE = (ValueError, TypeError, LookupError)  # what reading a value raises that nobody can have written
+
+
+def damaged(what: str, error: Exception) -> sqlite3.DatabaseError:
+    """The error for a row with NONSENSE in it: damage to the file, as SQLite itself would say it.
+
+    It keeps no checksums of its pages: a text in which a bit has changed is as good to it as any other.
+    """
+    found = sqlite3.DatabaseError(f"{what} makes no sense: {error}")
+    found.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+    found.sqlite_errorname = "SQLITE_CORRUPT"
+    return found
+
+
 def rows_of(answer: str) -> list[Any]:
     """The rows of a statement that answered with json_group_array."""
     rows: list[Any] = orjson.loads(answer)
@@ -105,5 +119,8 @@ def retry_text(retry: RetryPolicy) -> str:
 
 @lru_cache(maxsize=4096)
 def retry_of(text: str) -> RetryPolicy:
-    """The retry policy that was stored."""
-    return RetryPolicy(*orjson.loads(text))
+    """The retry policy that was stored. Raises ValueError or TypeError for a text that is none."""
+    policy = RetryPolicy(*orjson.loads(text))
+    if not all(isinstance(value, int | float | None) for value in policy[:6]):
+        raise TypeError(f"no retry policy: {text[:80]}")
+    return policy

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from timewheel.model import SECOND_US, AttemptRecord, ClockKind, DueKey, JobRecord, Lane, Now
 from timewheel.store.port import LaneDepth
-from timewheel_storage.sqlite.codes import ask, rows_of
+from timewheel_storage.sqlite.codes import NONSENSE, ask, damaged, rows_of
 from timewheel_storage.sqlite.records import (
     JOB,
     JOB_TABLES,
@@ -84,7 +84,10 @@ def lanes(connection: sqlite3.Connection) -> list[Lane]:
 
 def _lane(row: list[Any]) -> Lane:
     number, queue, priority, clock = row
-    return Lane(number, queue, priority, ClockKind(clock))
+    try:
+        return Lane(number, queue, priority, ClockKind(clock))
+    except NONSENSE as error:
+        raise damaged(f"lane {number}", error) from error
 
 
 def due(connection: sqlite3.Connection, lane: int, after: DueKey, until_us: int, limit: int) -> list[tuple[int, int]]:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from timewheel.model import AttemptRecord, ClockKind, JobRecord
-from timewheel_storage.sqlite.codes import ATTEMPT_STATES, JOB_STATES, retry_of
+from timewheel.model import AttemptRecord, ClockKind, JobRecord, job_text
+from timewheel_storage.sqlite.codes import ATTEMPT_STATES, JOB_STATES, NONSENSE, damaged, retry_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,17 +40,30 @@ _CLOCKS = (ClockKind.WALL, ClockKind.STEADY)
 def job_of(row: Sequence[Any]) -> JobRecord:
     """The record of a row of JOB."""
     values = list(row)
-    values[5] = _CLOCKS[values[5]]
-    values[7] = _CLOCKS[values[7]]
-    values[9] = JOB_STATES[values[9]]
-    values[11] = retry_of(values[11])
-    values[14] = () if values[14] is None else tuple(orjson.loads(values[14]))
+    try:
+        values[5] = _CLOCKS[values[5]]
+        values[7] = _CLOCKS[values[7]]
+        values[9] = JOB_STATES[values[9]]
+        values[11] = retry_of(values[11])
+        values[14] = () if values[14] is None else _tags_of(values[14])
+    except NONSENSE as error:
+        raise damaged(f"the row of {job_text(values[0])}", error) from error
     return JobRecord(*values)
+
+
+def _tags_of(text: str) -> tuple[str, ...]:
+    tags = orjson.loads(text)
+    if type(tags) is not list or not all(type(tag) is str for tag in tags):
+        raise TypeError(f"no tags: {text[:80]}")
+    return tuple(tags)
 
 
 def attempt_of(row: Sequence[Any]) -> AttemptRecord:
     """The record of a row of NEWEST_ATTEMPT or OLDER_ATTEMPT."""
     values = list(row)
-    values[2] = ATTEMPT_STATES[values[2]]
-    values[4] = _CLOCKS[values[4]]
+    try:
+        values[2] = ATTEMPT_STATES[values[2]]
+        values[4] = _CLOCKS[values[4]]
+    except NONSENSE as error:
+        raise damaged(f"attempt {values[1]} of {job_text(values[0])}", error) from error
     return AttemptRecord(*values)

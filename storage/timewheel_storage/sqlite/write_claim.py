@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from timewheel.model import ClockKind
+from timewheel.model import ClockKind, job_text
 from timewheel.store.changes import Claim, Claimed, ClaimedJob, Outcome
-from timewheel_storage.sqlite.codes import ask, do, encode, retry_of, rows_of
+from timewheel_storage.sqlite.codes import NONSENSE, ask, damaged, do, encode, retry_of, rows_of
 
 if TYPE_CHECKING:
     import sqlite3
@@ -83,7 +83,7 @@ class _Claim:
     def __init__(self, claim: Claim) -> None:
         self._claim = claim
         self._hints = encode(list(dict.fromkeys(claim.job_ids)))
-        self._answer = "[]"
+        self._jobs: list[ClaimedJob] = []
         self._skipped: list[int] = []
         self._held: list[int] = []
 
@@ -91,9 +91,10 @@ class _Claim:
         claim = self._claim
         until = (stamp.now.wall_us + claim.ahead_us, stamp.now.steady_us + claim.ahead_us)
         self._skipped, self._held = [], []
-        self._answer, attempts, last_chances, misfires, found = ask(
+        answer, attempts, last_chances, misfires, found = ask(
             connection, CANDIDATES, (self._hints, *until, *claim.watching_since)
         )
+        self._jobs = [_claimed(row) for row in rows_of(answer)]  # before anything is written: a row may be damaged
         if not found:
             return
         hints = self._hints
@@ -122,11 +123,14 @@ class _Claim:
     def outcome(self) -> Claimed:
         """What came of it."""
         out = {*self._skipped, *self._held}
-        jobs = [_claimed(row) for row in rows_of(self._answer) if not out or row[0] not in out]
+        jobs = [job for job in self._jobs if job.job_id not in out] if out else self._jobs
         return Claimed(jobs, self._skipped, self._held)
 
 
 def _claimed(row: list[Any]) -> ClaimedJob:
-    row[5] = _CLOCKS[row[5]]
-    row[7] = retry_of(row[7])
+    try:
+        row[5] = _CLOCKS[row[5]]
+        row[7] = retry_of(row[7])
+    except NONSENSE as error:
+        raise damaged(f"the row of {job_text(row[0])}", error) from error
     return ClaimedJob._make(row)
