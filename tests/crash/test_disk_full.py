@@ -59,7 +59,7 @@ FULL = """
     async def fill_until_refused():
         # the log may give space back once, when it has been written back; after that the disk stays full
         refused = accepted = 0
-        while refused < 60:
+        while refused < 30:
             fill(disk)
             try:
                 await scheduler.after(3600, "quick", "y" * 3_000)
@@ -78,7 +78,7 @@ FULL = """
         async with scheduler:
             held = [await scheduler.now("hold", number) for number in range(60)]
             scheduled = time.monotonic()
-            due = [await scheduler.after(10, "quick", 1000 + number) for number in range(20)]
+            due = [await scheduler.after(6, "quick", 1000 + number) for number in range(20)]
             while len(starts) < 60:
                 await asyncio.sleep(0.01)
             accepted = await fill_until_refused()
@@ -86,7 +86,7 @@ FULL = """
             say(json.dumps({"accepted": accepted, "trouble": type(scheduler.trouble).__name__}))
             refused = 0
             release.set()
-            while time.monotonic() - scheduled < 12:
+            while time.monotonic() - scheduled < 7.5:
                 try:
                     await scheduler.now("quick", 5000)
                 except JournalFull:
@@ -163,7 +163,7 @@ async def _full_and_freed(process: asyncio.subprocess.Process, disk: Path) -> No
     while not (found := re.search(r"serving (http://\S+)", (await process.stderr.readline()).decode())):
         pass
     async with httpx.AsyncClient(base_url=found[1], timeout=60) as client:
-        soon = {"task": "log.message", "args": ["due"], "delay_s": 5}
+        soon = {"task": "log.message", "args": ["due"], "delay_s": 3}
         due = [(await client.post("/api/v1/jobs", json=soon)).json()["id"] for _ in range(5)]
         large = {"task": "log.message", "args": ["x" * 3_000], "delay_s": 3600}
         answers = []
@@ -174,7 +174,7 @@ async def _full_and_freed(process: asyncio.subprocess.Process, disk: Path) -> No
         ready = await client.get("/readyz")
         assert (ready.status_code, ready.json()["state"]) == (503, "RUNNING")
         assert "no space left" in ready.json()["detail"]
-        for _ in range(120):  # the log may give space back once, when it has been written back
+        for _ in range(80):  # the log may give space back once, when it has been written back
             fill(disk)
             await asyncio.sleep(0.05)
         for job in due:
