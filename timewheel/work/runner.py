@@ -82,7 +82,7 @@ class Runner:
     """See the module.
 
     On the loop `began(run)` is called when a handler has been entered, `ended` when it has ended, and `early` when its
-    thread came too early: the wall clock was set back while it waited for one.
+    turn or its thread came too early: the wall clock was set back while it waited for that.
     """
 
     def __init__(
@@ -140,7 +140,11 @@ class Runner:
     # ---- on the loop -------------------------------------------------------------------------------------------------
 
     async def _drive(self, run: Run) -> None:
-        run.started = self._now()
+        now = self._now()
+        if run.stopping is None and run.claimant.early_by(now) > 0:
+            self._early(run)
+            return
+        run.started = now
         try:
             if run.stopping is not None:  # asked to stop before its first line: a task cannot be told that early
                 raise asyncio.CancelledError

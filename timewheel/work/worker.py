@@ -119,7 +119,10 @@ class Worker:
         return claimant
 
     def _came_early(self, run: Run) -> None:
-        if not run.withdrawn:  # otherwise it was taken back already
+        if run.task.is_async:  # verbs took it for entered: back at the gate it would not hear of a cancel under way
+            now = self._now()
+            self._finish(run, self._judge(run, Ending(EndingKind.NOT_ENTERED), now), now)
+        elif not run.withdrawn:  # otherwise it was taken back already
             self._forget(run)
             self._ledger.came_early(run.claimant)
 
