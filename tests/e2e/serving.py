@@ -22,9 +22,9 @@ ROOT = Path(__file__).parents[2]
 LONG_S = 60.0  # longer than anything here takes, on a busy machine too
 
 
-def make_scheduler(hanging: asyncio.Event | None = None) -> Scheduler:
+def make_scheduler(hanging: asyncio.Event | None = None, store: Any = "memory://") -> Scheduler:
     """One in memory, with tasks that do what the tests need; `hanging` is set when `hang` runs."""
-    scheduler = Scheduler("memory://")
+    scheduler = Scheduler(store)
     gate = asyncio.Event()
 
     @scheduler.task(name="echo")

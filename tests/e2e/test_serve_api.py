@@ -12,7 +12,9 @@ import pytest
 import pytest_asyncio
 from serving import LONG_S, client_of, make_scheduler, settled
 
+from tests.simulation.helpers import MemorySqlite
 from timewheel.errors import JournalFull
+from timewheel.model import job_number
 from timewheel.scheduler import Scheduler
 from timewheel.serve import outputs
 from timewheel.serve.app import create_app
@@ -288,6 +290,30 @@ async def test_the_body_limits(client: httpx.AsyncClient) -> None:
     for path in (JOBS, f"{JOBS}/batch"):
         response = await client.post(path, content=pieces(), headers={"Content-Type": "application/json"})
         problem(response, 413, "too-large")
+
+
+async def test_a_damaged_row_does_not_hide_the_others_of_its_page() -> None:
+    """B59, B67: listing jobs must stay possible, whatever became of one of them."""
+    store = MemorySqlite()
+    scheduler = make_scheduler(store=store)
+    async with scheduler, client_of(scheduler) as client:
+        done = await make(client, task="add", args=[1])
+        await settled(scheduler, done["id"])
+        waits = [await make(client, task="echo", args=[number], delay_s=99) for number in range(3)]
+        for change, job in (
+            ("result = '[1'", done),
+            ("arguments = '[\"x'", waits[0]),
+            ("arguments = '{\"args\": 5}'", waits[1]),
+        ):
+            number = job_number(job["id"])
+            store.connection.execute(f"UPDATE jobs SET {change} WHERE job_id = ?", (number,))
+        page = (await client.get(JOBS)).json()
+        outputs.JobsOut.model_validate(page)
+        shown = {job["id"]: (job["args"], job["result"]) for job in page["items"]}
+        expected = [([1], "(unreadable)"), (["(unreadable)"], None), (["(unreadable)"], None), ([2], None)]
+        assert [shown[job["id"]] for job in (done, *waits)] == expected
+        assert (await client.get(f"{JOBS}/{waits[0]['id']}")).status_code == 200
+        await scheduler.stop(grace_s=0)
 
 
 async def test_lists_filter_and_page(client: httpx.AsyncClient) -> None:

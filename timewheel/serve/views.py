@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from timewheel.model import RetryPolicy
 
 WITHHELD = "(withheld)"
+UNREADABLE = "(unreadable)"  # of a damaged row: the others of its page are shown all the same
 _US = 1_000_000
 _SECRET_NAMES = (
     "authorization|proxy.authorization|cookie|set.cookie|password|passwd|secret|client.secret|token|access.token"
@@ -55,7 +56,7 @@ def job_view(job: Job[Any]) -> dict[str, Any]:
         "misfire_grace_s": _seconds(record.misfire_grace_us),
         "attempt": record.attempt,
         "cancel_requested": record.cancel_requested is not None,
-        "result": None if record.result is None else orjson.Fragment(record.result),
+        "result": None if record.result is None else _result_view(record.result),
         "result_omitted": record.result_omitted,
         "error": record.error,
         "version": record.version,
@@ -81,10 +82,23 @@ def attempt_view(attempt: Attempt) -> dict[str, Any]:
 
 def _call_view(arguments: str) -> tuple[Any, Any]:
     """The arguments in the codec's JSON, values under telling names withheld."""
-    call = orjson.loads(arguments)
+    try:
+        call = orjson.loads(arguments)
+    except orjson.JSONDecodeError:
+        return [UNREADABLE], {}
     if _SECRET.search(arguments):
         call = _withhold(call)
-    return (call["args"], call["kwargs"]) if isinstance(call, dict) else (call, {})
+    args, kwargs = (call.get("args"), call.get("kwargs")) if isinstance(call, dict) else (call, {})
+    return (args, kwargs) if isinstance(args, list) and isinstance(kwargs, dict) else ([UNREADABLE], {})
+
+
+def _result_view(result: str) -> Any:
+    """The result as it was kept: what JSON readers lose, such as digits of large numbers, is not lost here."""
+    try:
+        orjson.loads(result)
+    except orjson.JSONDecodeError:
+        return UNREADABLE
+    return orjson.Fragment(result)
 
 
 def _withhold(value: Any) -> Any:
