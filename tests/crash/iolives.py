@@ -3,6 +3,7 @@
     full        creates the journal, schedules, cancels, moves, runs and settles jobs, writes the log back, stops
     recovery    starts on what a killed process left: open attempts, a log that was not written back
     migration   starts on the journal of an older version, which the first start brings up to date
+    busy        commits much, for the power cuts
 
 A life says on a file what it asks for, and what it was told, a line each; a SIGKILL takes no line that was written. Its
 clock runs `SPEED` times as fast as ours, so that housekeeping, retries and patience take no time.
@@ -18,7 +19,7 @@ import time
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from timewheel.cli.exits import code_of
 from timewheel.errors import JournalError, JournalFull, JournalUnavailable, JournalUnknown, SchedulerFailed, WaitTimeout
@@ -113,9 +114,11 @@ class Script:
         raise GaveUp(verb)
 
 
-def application(journal: Path, script: Script, *, patient: bool) -> Scheduler:
+def application(
+    journal: Path, script: Script, *, patient: bool, durability: Literal["power", "process"] = "power"
+) -> Scheduler:
     """The scheduler of a life. `patient`: its long handlers run until they are cancelled."""
-    app = Scheduler(f"sqlite:///{journal}", system=System(clock=FastClock()), threads=2)
+    app = Scheduler(f"sqlite:///{journal}", system=System(clock=FastClock()), threads=2, durability=durability)
 
     def began(name: str) -> None:
         script.tell("start", name, current().attempt)
@@ -209,6 +212,16 @@ async def full(app: Scheduler, script: Script) -> None:
     await outcome(script, "last", jobs["last"])
 
 
+async def busy(app: Scheduler, script: Script) -> None:
+    """So many commits that the log is written back while others are made."""
+    for number in range(120):
+        job = await script.verb("submit", f"busy-{number}", submit(app, "quick", f"busy-{number}"))
+        if number % 10 == 9:
+            await outcome(script, f"busy-{number}", job)
+        if number % 60 == 59:
+            await nap(3)  # idle: the log is emptied
+
+
 async def recovery(app: Scheduler, script: Script) -> None:
     """See the module: all that was left comes to its end."""
     await all_final(app, script)
@@ -242,18 +255,24 @@ async def proof_of_life(app: Scheduler, script: Script) -> None:
     await outcome(script, "after", job)
 
 
-LIVES = {"full": full, "recovery": recovery, "migration": recovery}
+LIVES = {"full": full, "busy": busy, "recovery": recovery, "migration": recovery}
 
 
 async def live(
-    life: str, journal: Path, told: Path, faulted: Callable[[], bool] = lambda: False, *, passes: bool = True
+    life: str,
+    journal: Path,
+    told: Path,
+    faulted: Callable[[], bool] = lambda: False,
+    *,
+    passes: bool = True,
+    durability: Literal["power", "process"] = "power",
 ) -> int:
     """Live it to the end; the exit code that `serve` would have for what it met.
 
     `faulted`: whether it met a fault; `passes`: that fault does not stay.
     """
     script = Script(told, PATIENCE_S if passes else 3)
-    app = application(journal, script, patient=life == "full")
+    app = application(journal, script, patient=life == "full", durability=durability)
     started = False
     try:
         await start(app, script)

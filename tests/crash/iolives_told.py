@@ -127,6 +127,9 @@ def check_ends(told: Told, dump: dict[str, Any]) -> None:
         invariants.demand(lost <= most, "I13", f"{name} was lost {lost} times", job)
 
 
+Dump = dict[str, Any]
+
+
 def audited(journal: Path) -> None:
     """The product's own audit finds nothing."""
     found = connect.audit(str(journal))

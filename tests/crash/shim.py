@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 EVER = 1 << 40
+FLAGS = ("-shared", "-fPIC", "-O1")
 SOURCE = Path(__file__).with_name("shim.c")
 
 
@@ -76,7 +77,7 @@ def compiled(folder: Path) -> Path:
     if compiler is None:
         raise RuntimeError("a C compiler (cc or gcc) is needed to let calls of the system fail")
     target = folder / "shim.so"
-    command = [compiler, "-shared", "-fPIC", "-O1", "-o", str(target), str(SOURCE), "-lpthread"]
+    command = [compiler, *FLAGS, "-o", str(target), str(SOURCE), "-lpthread"]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(f"{' '.join(command)}: {done.stderr}")
