@@ -11,8 +11,9 @@
     machine.run(main())
 
 Time moves only when nothing is ready to run, and then jumps to the next timer. A deadlock is noticed: nothing is ready
-and no timer is set. Threads are refused; sync handlers run on the loop instead. With `shuffle`, callbacks that are
-ready at the same moment run in an order drawn from the seed: the same seed, the same run.
+and no timer is set. So is a livelock: turn after turn of the loop, and time stands still. Threads are refused; sync
+handlers run on the loop instead. With `shuffle`, callbacks that are ready at the same moment run in an order drawn from
+the seed: the same seed, the same run.
 """
 
 from __future__ import annotations
@@ -32,10 +33,15 @@ from timewheel.timeline import Reading
 
 T = TypeVar("T")
 T0 = datetime(2026, 1, 5, tzinfo=UTC)  # a Monday
+MOST_TURNS = 300_000  # of a loop while its time stands still; bulk work takes some thousands
 
 
 class Deadlock(AssertionError):
     """Nothing is ready to run and no timer is set: whatever is waited for will never come."""
+
+
+class Livelock(AssertionError):
+    """The loop turns and turns without any time passing: somebody waits by asking again and again."""
 
 
 class _JumpingSelector(selectors.BaseSelector):
@@ -67,6 +73,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def __init__(self, machine: VirtualMachine, shuffle: random.Random | None) -> None:
         self._machine = machine
         self._shuffle = shuffle
+        self.turns, self._turned_at = 0, -1  # since time moved last
         super().__init__(_JumpingSelector(machine.jump))
         self._clock_resolution = 0.5 / SECOND_US  # asyncio's nanosecond vanishes in a float of more than 194 days
 
@@ -89,7 +96,15 @@ class VirtualLoop(asyncio.SelectorEventLoop):
             self._shuffle.shuffle(order)
             ready.clear()
             ready.extend(order)
+        self._count_turn()
         super()._run_once()  # type: ignore[misc]  # see above
+
+    def _count_turn(self) -> None:
+        self.turns = self.turns + 1 if self._machine.awake_us == self._turned_at else 0
+        self._turned_at = self._machine.awake_us
+        if self.turns > MOST_TURNS:
+            spinning = [task for task in asyncio.all_tasks(self) if getattr(task, "_fut_waiter", None) is None]
+            raise Livelock(f"{MOST_TURNS} turns of the loop at one instant; these do not wait: {spinning}")
 
 
 class VirtualClock:
@@ -210,7 +225,7 @@ class VirtualMachine:
         try:
             return loop.run_until_complete(main)
         finally:
-            if leave:
+            if leave or loop.turns > MOST_TURNS:  # what spins would spin on while it is ended
                 _forget(loop)
             else:
                 _end_tasks(loop)
