@@ -77,6 +77,7 @@ def run_campaign(
     *,
     jobs: int,
     progress: Callable[[Tally], None] = lambda tally: None,
+    found: Callable[[Violation], None] = lambda violation: None,
     most_violations: int = 10,
 ) -> Tally:
     """Run every seed on every store, on `jobs` processes; stops early after so many violations."""
@@ -85,6 +86,8 @@ def run_campaign(
     for outcomes in _outcomes(seeds, stores, jobs):
         for outcome in outcomes:
             tally.add(outcome)
+            if outcome.violation is not None:
+                found(outcome.violation)
         tally.took_s = time.monotonic() - began
         progress(tally)
         if len(tally.violations) >= most_violations:

@@ -85,7 +85,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given.trace:
         made.error("--trace is for one seed on one store, or for a plan")
     with _progress(len(given.seeds) * len(given.store)) as progress:
-        tally = run_campaign(given.seeds, given.store, jobs=given.jobs, progress=progress)
+        tally = run_campaign(given.seeds, given.store, jobs=given.jobs, progress=progress, found=_found)
     _tell(tally)
     return _finish(given, tally)
 
@@ -103,6 +103,8 @@ def _one(made: argparse.ArgumentParser, given: argparse.Namespace) -> int:
     tally = Tally()
     tally.add(outcome)
     tally.took_s = time.monotonic() - began
+    if outcome.violation is not None:
+        _found(outcome.violation)
     _tell(tally)
     print(f"trace {outcome.trace}")
     return _finish(given, tally)
@@ -111,8 +113,6 @@ def _one(made: argparse.ArgumentParser, given: argparse.Namespace) -> int:
 def _finish(given: argparse.Namespace, tally: Tally) -> int:
     if given.report is not None:
         given.report.write_text(json.dumps(tally.report(), indent=1) + "\n", encoding="utf-8")
-    for violation in tally.violations:
-        print(f"\nVIOLATED  {violation}")
     if not tally.violations:
         return 0
     first = tally.violations[0]
@@ -121,6 +121,10 @@ def _finish(given: argparse.Namespace, tally: Tally) -> int:
         first = shrink(first, bound_s=SHRINK_S)
     _show(first, given.keep)
     return 1
+
+
+def _found(violation: Violation) -> None:
+    print(f"VIOLATED  {violation}\n", flush=True)
 
 
 def _show(violation: Violation, keep: Path | None) -> None:

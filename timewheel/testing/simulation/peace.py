@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 DRAIN_S = 400  # steps of 2 s; the slowest rate lets 4 a second start
 OPEN = (JobState.SCHEDULED, JobState.WAITING, JobState.ACTIVE)
-TICKS_S = 65
+TICKS_S = 35  # more than the loader sweeps every
 BOUND_S = 1.3  # a look at the clocks a second, and what follows from it
 
 
