@@ -15,10 +15,9 @@ from tests.databases import in_memory
 from timewheel import Scheduler, current
 from timewheel.model import SECOND_US, Now
 from timewheel.system import System
+from timewheel.testing.simulation.stores import SynchronousSqlite
 from timewheel.testing.virtual import T0, VirtualClock, VirtualMachine
 from timewheel_storage.memory import MemoryStore
-from timewheel_storage.sqlite.files import MemoryFiles
-from timewheel_storage.sqlite.store import SqliteStore
 
 T0_S = round(T0.timestamp())
 
@@ -31,16 +30,11 @@ def t0(seconds: float = 0):
 # ---- journals ------------------------------------------------------------------------------------------------------
 
 
-class MemorySqlite(SqliteStore):
-    """A journal in SQLite on one synchronous connection: no thread, no file."""
+class MemorySqlite(SynchronousSqlite):
+    """A journal in SQLite on one synchronous connection, which is closed when the test ends."""
 
     def __init__(self, connection=None):
-        self.connection = connection or in_memory()
-
-        async def run(work):
-            return work(self.connection)
-
-        super().__init__(run, run, MemoryFiles())
+        super().__init__(connection or in_memory())
 
     def reborn(self):
         """What a next process finds."""
