@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 from collections.abc import Iterator
@@ -67,7 +68,9 @@ class Look:
         try:
             files.watch()
             before = everything(reader)
-            (epoch,) = reader.execute("SELECT epoch FROM meta").fetchone()
+            epoch, commits, journal_id = reader.execute("SELECT epoch, commits, journal_id FROM meta").fetchone()
+            mark = files.read_mark()
+            leads = mark is not None and mark.journal_id == journal_id and mark.commits > commits
             writer = open_writer(files, self._durability)
             try:
                 owner = Owner("after the power cut", 1, iolives.ORIGIN_US)
@@ -81,6 +84,7 @@ class Look:
             reader.close()
         invariants.demand(after == before, "I16", "taking over changed a job")
         self.told_of_loss = "commits_lost" in (kinds or "")
+        invariants.demand(self.told_of_loss == leads, "I2", f"mark {mark}, {commits} commits, told: {kinds}")
         self._judge(after)
 
     def _judge(self, dump: iolives_told.Dump) -> None:
@@ -91,8 +95,21 @@ class Look:
             if self._durability == "power":
                 raise
             self.lost = True
+        else:
+            iolives_told.check_starts(self._told, dump)
         unknown = iolives_told.by_name(dump).keys() - self._told.asked
         invariants.demand(not unknown, "I3", f"never asked for: {sorted(unknown)}")
+
+    def live(self, told_at: Path) -> None:
+        """Start the real scheduler on it and let everything come to its end. Raises as `check` does."""
+        if not self._path.exists():
+            return
+        with updated(self._migrates):
+            asyncio.run(iolives_told.quiet_start(self._path, told_at))
+            told, dump = iolives_told.told_in(told_at), iolives_told.state_of(self._path)
+        iolives_told.check_promises(told, dump)
+        iolives_told.check_starts(told, dump)
+        iolives_told.check_ends(told, dump)
 
 
 @contextmanager
