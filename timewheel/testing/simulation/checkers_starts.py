@@ -86,6 +86,11 @@ class TrueOutcomes(Checker):
         for key, attempt in record.after["attempts"].items():
             if attempt.state is S.SUCCEEDED and key not in record.before["attempts"]:
                 cls.demand(ends.get(key) == FINE, f"SUCCEEDED, but its handler ended {ends.get(key)}", attempt)
+        for job_id, job in record.after["jobs"].items():
+            if job.state is JobState.COMPLETED:
+                expected = json.dumps(world.journal.tags[job_id])
+                kept = job.result == expected if job.result_omitted is None else job.result is None
+                cls.demand(kept, f"its handler returned {expected}", job)
 
 
 class VerbsAreTrue(Checker):

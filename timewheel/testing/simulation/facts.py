@@ -33,6 +33,7 @@ class Ended(NamedTuple):
     job_id: str
     attempt: int
     how: str
+    steady_us: int
 
 
 class Asked(NamedTuple):
@@ -96,6 +97,8 @@ class LifeRecord:
     end: int = 0
     how: str = ""  # killed, died in a commit, stopped, failed, cut, start refused
     epoch: int = 0
+    boots: int = 0
+    offset_us: int = 0  # steady minus elapsed
     ran: bool = False  # its scheduler was RUNNING, so its recovery was complete
     faulted: bool = False  # the journal failed in some commit or read
     meddled: bool = False  # strangers cancelled what was not theirs

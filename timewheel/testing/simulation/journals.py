@@ -66,6 +66,8 @@ class FaultyJournal:
         self.died = asyncio.Event()
         self.happened: Callable[[str, str], None] = lambda event, tag: None
         self.tags: dict[int, str] = {}
+        self.went_back_us = 0  # how far steady time ever went back, from one commit to the next
+        self._steady_us = 0
         self.longest_commit_us = 0  # of this life, on the clock that also runs in a suspend
         self.faulted = False  # whether a commit or a read of this life went wrong
         self._machine = machine
@@ -119,6 +121,8 @@ class FaultyJournal:
         outcomes: list[Outcome] = []
         if fault is None or fault.what.get("written", True):
             outcomes = await self.inner.commit(changes, stamp)
+            self.went_back_us = max(self.went_back_us, self._steady_us - stamp.now.steady_us)
+            self._steady_us = stamp.now.steady_us
             for _, event, tag in about:
                 self.happened(event, tag)
         await self._after(fault, changes)

@@ -16,7 +16,7 @@ from timewheel.testing.simulation.facts import LifeRecord
 from timewheel.testing.simulation.moves import play_move
 from timewheel.testing.simulation.peace import make_peace
 from timewheel.testing.simulation.plan import Life
-from timewheel.testing.simulation.world import EMPTY, World
+from timewheel.testing.simulation.world import EMPTY, STOP, World
 
 LOOK_S = 0.25
 DRIFT_EVERY_S = 0.2
@@ -169,6 +169,7 @@ async def _stop(world: World, scheduler: Scheduler, grace_s: float) -> None:
     failed = scheduler.state is SchedulerState.FAILED
     if failed and not world.may_fail():
         raise Violated("I29", f"the scheduler failed, and no fault of this life explains it: {scheduler._cause!r}")
+    world.note(STOP)
     await scheduler.stop(grace_s)
     failed = scheduler.state is SchedulerState.FAILED
     if failed and not world.may_fail():

@@ -25,7 +25,7 @@ BOUND_S = 1.3  # a look at the clocks a second, and what follows from it
 async def make_peace(world: World, scheduler: Scheduler) -> None:
     """Let everything end, and see that the scheduler is as good as new."""
     for queue in ("default", *world.plan.limits.get("queues", {})):
-        await scheduler.queue(queue).resume()
+        await world.users.queue("resume", queue, {})
     behind_us = world.latest_wall_us - world.machine.clock.wall_us()
     world.step(behind_us / SECOND_US + 7200)  # whatever was scheduled by a clock that was set back
     await drain(scheduler)

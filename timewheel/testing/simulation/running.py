@@ -11,11 +11,12 @@ from dataclasses import dataclass, field
 
 from timewheel.testing import virtual
 from timewheel.testing.invariants import Violated
-from timewheel.testing.simulation import checkers_journal, checkers_starts  # noqa: F401  they register themselves
+from timewheel.testing.simulation import checkers_journal, checkers_starts, checkers_time  # noqa: F401  they register themselves
 from timewheel.testing.simulation.checking import check_all, check_life
 from timewheel.testing.simulation.drawing import draw_plan
 from timewheel.testing.simulation.living import lead_life
 from timewheel.testing.simulation.plan import Life, Plan
+from timewheel.testing.simulation.stores import discard
 from timewheel.testing.simulation.world import EMPTY, Silence, World
 
 PEACE = Life(length_s=0.1, end="stop", grace_s=30)
@@ -70,6 +71,7 @@ def run_plan(plan: Plan, *, teller: Callable[[str], None] | None = None) -> Outc
     with Silence():
         violated = _play(world)
         outcome = _outcome(world, violated)
+        discard(world.journal.inner)
         _bury()
     return outcome
 

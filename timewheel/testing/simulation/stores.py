@@ -34,6 +34,12 @@ class SynchronousSqlite(SqliteStore):
 STORES: dict[str, Callable[[], Any]] = {"memory": MemoryStore, "sqlite": SynchronousSqlite}
 
 
+def discard(store: Any) -> None:
+    """Close what a store of a simulation that is over holds."""
+    if isinstance(store, SynchronousSqlite):
+        store.connection.close()
+
+
 def crashed(store: Any) -> Any:
     """The owner's process died: the store that the next one opens. It holds what was committed; nobody owns it."""
     if isinstance(store, SynchronousSqlite):

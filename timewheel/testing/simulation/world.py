@@ -28,6 +28,7 @@ from timewheel.testing.virtual import VirtualMachine
 EMPTY: Dump = {"jobs": {}, "attempts": {}, "keys": {}, "limits": {}, "queues": {}, "importable": []}
 MAY_FAIL = {"gone", "reopen", "read", "full", "busy"}  # faults that may make a scheduler give up
 UNKNOWN_LIMIT = 3
+STOP = "stop is called"
 
 
 class World:
@@ -93,11 +94,13 @@ class World:
                 self.counts[f"moved when it was {event}"] += 1
                 self.start(move)
 
+    def now(self) -> Now:
+        """Both clocks, as the scheduler of this life counts them."""
+        return Now(self.machine.clock.wall_us(), self.elapsed_us + self.record.offset_us)
+
     def entered(self, tag: str, queue: str, context: Any) -> None:
         """A handler begins."""
-        engine = context.scheduler._engine
-        wall_us = self.machine.clock.wall_us()
-        now = Now(wall_us, wall_us) if engine is None else engine.now()
+        now = self.now()
         running = self.handlers.running
         most, in_all = self.limits.most(queue), running.total()
         facts = (queue, context.job_id, context.attempt, now, running[queue], in_all, most, self.limits.most("*"))
@@ -107,7 +110,8 @@ class World:
         """A handler ended."""
         if self.alive:
             self.counts[f"handler ended: {how}"] += 1
-            self.add(Ended(self.elapsed_us, tag, context.job_id, context.attempt, how))
+            steady_us = self.now().steady_us
+            self.add(Ended(self.elapsed_us, tag, context.job_id, context.attempt, how, steady_us))
 
     # ---- what is done ------------------------------------------------------------------------------------------------
 
@@ -185,6 +189,8 @@ class World:
         engine = scheduler._engine
         assert engine is not None
         self.record.epoch = engine.epoch
+        self.record.boots = self.machine.boots
+        self.record.offset_us = engine.now().steady_us - self.elapsed_us
         limits = engine.dispatcher.limits
         enter = limits.enter
 
