@@ -322,8 +322,10 @@ def test_one_clock_may_see_several_loops_one_after_the_other():
     async def main():
         await clock.advance("1h")
 
-    asyncio.run(main())
-    asyncio.run(main())
+    for _ in range(2):
+        loop = asyncio.new_event_loop()
+        loop.run_until_complete(main())
+        loop.close()
     assert clock.passed == timedelta(hours=2)
     clock.close()
 

@@ -42,7 +42,7 @@ async def test_a_timer_from_before_belongs_to_virtual_time():
     asyncio.get_running_loop().call_later(3600, rung.set)
     async with Clock() as clock:
         await rung.wait()
-        assert clock.passed == pytest.approx(timedelta(hours=1), abs=timedelta(seconds=30))
+        assert abs(clock.passed - timedelta(hours=1)) < timedelta(seconds=30)
 
 
 async def test_the_loop_is_given_back_when_the_test_fails():
