@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import traceback
@@ -15,7 +16,17 @@ _EXTRA = frozenset({"aiohttp", "fastapi", "prometheus_client", "pydantic", "rich
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command and return the process's exit code."""
+    """Run a command and return the process's exit code. Ends the process itself if a handler keeps it from ending."""
+    code = _run(arguments)
+    if exits.LEAVING.at_once:
+        logging.shutdown()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    return code
+
+
+def _run(arguments: Sequence[str] | None) -> int:
     try:
         options = parser().parse_args(arguments)
         code: int = options.run(options)

@@ -34,6 +34,15 @@ INTERRUPTED = 130
 _CHAIN = 10
 
 
+class _Leaving:
+    """How the process is to end: `at_once`, when something in it would not."""
+
+    at_once = False
+
+
+LEAVING = _Leaving()
+
+
 class Exit(Exception):
     """End the process with `code`, after `message` on stderr."""
 

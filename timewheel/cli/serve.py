@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Callable
 
+    from timewheel.cli.loop import ServeLoop
     from timewheel.scheduler import Scheduler
     from timewheel.targets import Targets
 
@@ -45,8 +46,8 @@ def serve(options: Namespace) -> int:
     listener = _bind(options.host, options.port)
     state = _Progress()
     try:
-        with _runner() as runner:
-            runner.run(_serve(scheduler, targets, listener, options, state))
+        with _loop() as loop:
+            loop.run(_serve(scheduler, targets, listener, options, state))
     except Exception as error:
         code = code_of(error, starting=not state.started)
         if code == SOFTWARE:
@@ -91,7 +92,6 @@ async def _serve(
 
     host = f"[{options.host}]" if ":" in options.host else options.host
     app = create_app(scheduler, hosts=(host,), faults=targets.faults)
-    app.openapi()  # made now and kept: it takes too long to be made while jobs run
     tune_process()
     port = listener.getsockname()[1]
 
@@ -175,9 +175,9 @@ def _bind(host: str, port: int) -> socket.socket:
         raise Exit(SYSTEM, f"{host} port {port} cannot be used: {error.strerror}; choose another with --port") from None
 
 
-def _runner() -> asyncio.Runner:
-    """An asyncio runner, on uvloop where there is one."""
-    import asyncio
+def _loop() -> ServeLoop:
+    """An event loop to serve on: uvloop's where there is one."""
+    from timewheel.cli.loop import ServeLoop
 
     factory: Callable[[], asyncio.AbstractEventLoop] | None = None
     try:
@@ -186,4 +186,4 @@ def _runner() -> asyncio.Runner:
         _log.debug("uvloop is not installed; asyncio's own loop will do")
     else:
         factory = uvloop.new_event_loop
-    return asyncio.Runner(loop_factory=factory)
+    return ServeLoop(factory)
