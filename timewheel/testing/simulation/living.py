@@ -20,6 +20,7 @@ from timewheel.testing.simulation.world import EMPTY, STOP, World
 
 LOOK_S = 0.25
 DRIFT_EVERY_S = 0.2
+LAST_WORD_S = 1  # whoever waited for a scheduler that has stopped has been told by then
 
 
 def lead_life(world: World, life: Life, *, peaceful: bool = False) -> LifeRecord:
@@ -175,6 +176,9 @@ async def _stop(world: World, scheduler: Scheduler, grace_s: float) -> None:
     if failed and not world.may_fail():
         raise Violated("I29", f"the scheduler failed while it stopped: {scheduler._cause!r}")
     record.how = "failed" if failed else "stopped"
+    await asyncio.sleep(LAST_WORD_S)
+    if world.users.waiting:
+        raise Violated("I29", f"{record.how}, and these callers were not told: {sorted(world.users.waiting.values())}")
     await world.rest()
 
 

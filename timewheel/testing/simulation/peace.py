@@ -30,6 +30,9 @@ async def make_peace(world: World, scheduler: Scheduler) -> None:
     world.step(behind_us / SECOND_US + 7200)  # whatever was scheduled by a clock that was set back
     await drain(scheduler)
     await on_time(world)
+    await told(world)
+    await patient(world)
+    await meddled(world)
     await tick(world)
     await numbers(world, scheduler)
 
@@ -86,6 +89,34 @@ async def _probe(
     demand(len(began) == 1, "I7", f"{tag} did not begin within {bound_s} s of its time", due)
     late_s = (began[0].elapsed_us - since_us) / SECOND_US - from_s
     demand(late_s <= bound_s, "I7", f"{tag} began {late_s:.3f} s late", due)
+
+
+async def told(world: World) -> None:
+    """I29: who waits for a job hears at once that it has ended."""
+    await world.users.submit({"tag": "probe told", "script": {"ends": ["ok"]}, "clock": "after", "delay_s": 0.5})
+    since_us = world.elapsed_us
+    await world.users.wait("probe told", 30)
+    waited_s = (world.elapsed_us - since_us) / SECOND_US
+    demand(waited_s <= 0.6, "I29", f"who waited for a job was told after {waited_s:.3f} s, not after 0.5 s")
+
+
+async def patient(world: World) -> None:
+    """I19: a job with a misfire grace that waits for a rate, a slot or a worker is not skipped."""
+    tags = [f"probe grace {number}" for number in range(8)]
+    what = {"script": {"ends": ["ok"]}, "queue": "tight", "clock": "now", "misfire_grace_s": 0}
+    await asyncio.gather(*(world.users.submit({"tag": tag, **what}) for tag in tags))
+    await asyncio.sleep(10)
+    states = {tag: (await world.users.jobs[tag].refresh()).state for tag in tags}
+    demand({*states.values()} == {JobState.COMPLETED}, "I19", "skipped, and it only waited for its turn", states)
+
+
+async def meddled(world: World) -> None:
+    """I29: a stranger cancels every task of the scheduler, and it goes on."""
+    for task in asyncio.all_tasks():
+        if task.get_name().startswith("timewheel"):
+            task.cancel()
+    await asyncio.sleep(1)
+    await _probe(world, "probe meddled", 0.5, 0.05)
 
 
 async def numbers(world: World, scheduler: Scheduler) -> None:

@@ -11,7 +11,12 @@ from dataclasses import dataclass, field
 
 from timewheel.testing import virtual
 from timewheel.testing.invariants import Violated
-from timewheel.testing.simulation import checkers_journal, checkers_starts, checkers_time  # noqa: F401  they register themselves
+from timewheel.testing.simulation import (  # noqa: F401  they register themselves
+    checkers_journal,
+    checkers_laws,
+    checkers_starts,
+    checkers_time,
+)
 from timewheel.testing.simulation.checking import check_all, check_life
 from timewheel.testing.simulation.drawing import draw_plan
 from timewheel.testing.simulation.living import lead_life

@@ -48,12 +48,14 @@ class Users:
         self.jobs: dict[str, Job[Any]] = {}
         self.acknowledged: dict[str, str] = {}  # id -> tag
         self.asked: dict[str, What] = {}  # tag -> what was asked for, acknowledged or not
+        self.waiting: dict[int, str] = {}  # calls that have not come back
         self._numbers = 0
 
     def begin(self, scheduler: Scheduler) -> None:
         """Go on with another scheduler."""
         self.scheduler = scheduler
         self.jobs = {}
+        self.waiting = {}
 
     async def recall(self, tags: set[str]) -> None:
         """Get handles of jobs of former lives."""
@@ -185,6 +187,7 @@ class Users:
         self._numbers += 1
         number = self._numbers
         self.world.add(Asked(self.world.elapsed_us, number, verb, tag, job_id, target))
+        self.waiting[number] = f"{verb} {tag}"
         try:
             async with asyncio.timeout(give_up_s):
                 how, answer = "ok", str(await go())
@@ -197,6 +200,8 @@ class Users:
         except TimewheelError as error:
             self._judge(verb, tag, error)
             how, answer = "refused", type(error).__name__
+        finally:
+            self.waiting.pop(number, None)
         self.world.counts[f"answer: {verb}, {answer.partition(' ')[0] if how == 'refused' else answer or how}"] += 1
         self.world.add(Answered(self.world.elapsed_us, number, verb, tag, job_id, how, answer))
 
@@ -216,6 +221,10 @@ class Users:
             raise Violated(number, f"{verb} of {tag} raised {type(error).__name__}: {error}")
 
     def _acknowledge(self, tag: str, job: Job[Any]) -> None:
+        if job.args[0] != tag:
+            raise Violated(
+                "I4", f"{tag} got the job of {job.args[0]}, which has another body", job.record
+            )
         self.jobs[tag] = job
         self.acknowledged[job.id] = tag
 

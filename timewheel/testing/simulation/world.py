@@ -81,6 +81,8 @@ class World:
     def note(self, what: str, *facts: Any) -> None:
         """Something else happened."""
         self.add(Note(self.elapsed_us, what, facts))
+        if what in ("clock set", "suspended") and self.alive:
+            self.record.watched.append(self.now())
 
     def violate(self, violated: Violated) -> None:
         """An invariant does not hold; the first one counts."""
@@ -191,6 +193,7 @@ class World:
         self.record.epoch = engine.epoch
         self.record.boots = self.machine.boots
         self.record.offset_us = engine.now().steady_us - self.elapsed_us
+        self.record.watched.append(engine.dispatcher.watching_since)
         limits = engine.dispatcher.limits
         enter = limits.enter
 
