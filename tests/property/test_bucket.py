@@ -243,3 +243,44 @@ def test_what_is_no_limit_is_refused_and_changes_nothing(count: float, per_us: i
     with pytest.raises(InvalidOption):
         bucket.rerate(count, per_us, burst, 0)
     assert (bucket.tat, bucket.burst, bucket.room(0)) == (SECOND, 2, 1)
+
+
+@pytest.mark.parametrize(
+    ("count", "per_us", "burst", "words"),
+    [
+        (-1, SECOND, 1, "a count above 0, got -1"),
+        ("3", SECOND, 1, "a count above 0, got '3'"),
+        (1, 0, 1, "a period and a count above 0, got 1 per 0 us"),
+        (1, SECOND, 0, "a whole number of at least 1, got 0"),
+        (2, 10**18, 4, "4 starts take 2000000000000000000 us"),
+    ],
+)
+def test_a_refusal_names_what_was_wrong(count: float, per_us: int, burst: int, words: str) -> None:
+    with pytest.raises(InvalidOption, match=words):
+        Bucket.of(count, per_us, burst)
+
+
+def test_a_bucket_made_from_its_parts_is_held_to_the_same() -> None:
+    with pytest.raises(InvalidOption, match="got 0 per 1000000 us"):
+        Bucket(SECOND, 0, 1)
+
+
+def test_the_edges_of_what_is_a_limit() -> None:
+    assert Bucket.of(1, 1, 1).room(0) == 1
+    assert Bucket.of(1, 10**18, 1).room(0) == 1
+
+
+def test_large_whole_numbers_are_exact_too() -> None:
+    bucket = Bucket.of(2**53 + 1, 2**53 + 1, 5)
+    assert bucket.spend(0)
+    assert bucket.tat == 1
+
+
+def test_a_full_bucket_stays_full_over_a_change_of_rate_and_counts_in_whole_numbers() -> None:
+    bucket = Bucket.of(1, SECOND, 2)
+    bucket.rerate(3, SECOND, 2, 5 * SECOND)
+    assert (bucket.tat, bucket.room(5 * SECOND)) == (5 * SECOND, 2)
+    assert type(bucket.tat) is int
+    assert bucket.spend(5 * SECOND)
+    bucket.rerate(7, SECOND, 2, 5 * SECOND)
+    assert type(bucket.tat) is int

@@ -205,3 +205,20 @@ def test_i13_the_fourth_loss_is_the_last() -> None:
     after = decide_lost(counters, NOW)
     check_legal(counters, after)
     assert after == (A.LOST, J.DEAD, None, 1, 4, NOW - 9, "crash_loop")
+
+
+def test_an_ending_that_raised_says_so_and_needs_a_verdict() -> None:
+    assert Ending.raised(RETRYABLE) == (EndingKind.RAISED, RETRYABLE)
+    with pytest.raises(AssertionError, match=r"^a handler that raised has a verdict$"):
+        decide(Ending(EndingKind.RAISED), Counters(), POLICY, NOW, 0.0)
+
+
+def test_only_a_throttled_handler_says_when_to_come_back() -> None:
+    slow = Ending.raised(Verdict(VerdictKind.RETRYABLE, 10**9))
+    assert decide(slow, Counters(), POLICY, NOW, 0.0).due_at == NOW + SECOND_US
+
+
+def test_without_a_base_a_retry_is_due_at_once() -> None:
+    policy = POLICY._replace(base_us=0, cap_us=0)
+    assert decide(TIMED_OUT, Counters(), policy, NOW, 0.0).due_at == NOW
+    assert decide(Ending.raised(RETRYABLE), Counters(), policy, NOW, 0.0).due_at == NOW

@@ -26,11 +26,14 @@ NOW_US = 1_750_000_000_123_456
 def drain(wheel: Wheel, now_us: int, limit: int = 1_000) -> list[Entry]:
     """Everything due by now_us, in calls of `limit`; asserts that every call makes progress."""
     fired = wheel.advance(now_us, limit)
+    most = 100 + 12 * len(wheel)  # calls: an entry is moved at most once a level, and each call moves one
     while wheel.behind(now_us):
         assert wheel.last_work > 0, "a call that must be repeated did nothing"
         more = wheel.advance(now_us, limit)
         assert len(more) <= limit
         fired += more
+        most -= 1
+        assert most > 0, "it never ends"
     return fired
 
 
@@ -173,6 +176,7 @@ class WheelMachine(RuleBasedStateMachine):
         wake_us = self.wheel.next_due_us()
         assert (wake_us is None) == (not self.model)
         assert wake_us is None or wake_us <= self.model[0][0], "late"
+        assert all(due_us // self.tick_us <= self.wheel._tick for due_us, _, _ in self.wheel._late), "late, and is not"
         for level in self.wheel._levels:
             for digit in filter(level.slots.__getitem__, range(64)):
                 start = level.start(self.wheel._tick, digit)
@@ -254,6 +258,7 @@ def test_whoever_sleeps_until_next_due_is_on_time_and_wakes_once_a_level_at_most
                 assert now_us <= due_us
                 fired = drain(wheel, now_us)
                 wakes += 1
+                assert wakes <= 20, "it never fires"
             assert now_us == due_us
             assert len(fired) == 40
             assert wakes <= len(wheel._levels) + 1
@@ -291,8 +296,8 @@ def test_insertion_into_the_slot_being_drained(due_us: int) -> None:
     wheel = Wheel(NOW_US)
     wheel.extend([due_us] * 6, [4, 1, 6, 2, 5, 3], 0)
     fired: list[Entry] = []
-    while not fired:
-        fired = wheel.advance(due_us, 2)
+    for _ in range(20):
+        fired = fired or wheel.advance(due_us, 2)
     assert [job_id for _, job_id, _ in fired] == [1, 2]
     wheel.insert(due_us, 0, 0)
     wheel.insert(due_us, 9, 0)
@@ -367,8 +372,10 @@ def test_a_call_never_works_longer_than_its_budget() -> None:
     first_us = 64**3 * 1_000
     wheel.extend([first_us + rng.randrange(first_us) for _ in range(200_000)], range(200_000), 0)
     wheel.extend([first_us * 3] * 200_000, range(200_000), 1)
-    now_us, fired, worst = first_us * 4, 0, 0
+    now_us, fired, worst, calls = first_us * 4, 0, 0, 0
     while len(wheel):
+        calls += 1
+        assert calls < 2_000, "it never ends"
         got = wheel.advance(now_us, 500)
         fired += len(got)
         worst = max(worst, wheel.last_work)

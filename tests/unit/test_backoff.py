@@ -95,3 +95,13 @@ def test_budgets() -> None:
     assert not gives_up(policy, 0, 10**18)
     ends = RetryPolicy(give_up_after_us=100)
     assert [gives_up(ends, 1000, at) for at in (1099, 1100, 1101)] == [False, False, True]
+
+
+def test_the_smallest_base_grows_too() -> None:
+    policy = RetryPolicy(base_us=1, factor=2.0, cap_us=1000, jitter=0.0)
+    assert [delay_us(policy, n, 0.0) for n in range(1, 12)] == [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1000]
+
+
+def test_the_cap_is_exact_where_floats_are_not() -> None:
+    policy = PLAIN._replace(cap_us=2**53 + 1)
+    assert delay_us(policy, 1000, 0.0) == 2**53 + 1

@@ -1,0 +1,106 @@
+"""Where the wheel puts an entry, and what a call costs: what no order of firing shows."""
+
+import pytest
+
+from timewheel.wheel.level import PLACE, Level, dues_of, pack, place
+from timewheel.wheel.wheel import Wheel
+
+MS = 1_000
+
+
+def placed(dues, *, now=0, tick_us=1):
+    """(levels, late entries) of these dues, with ids from 0, as seen from the tick `now`."""
+    levels: list[Level] = []
+    return levels, place(levels, now, tick_us, dues, pack(dues, range(len(dues)), 7))
+
+
+def test_the_table_of_places_is_the_highest_differing_digit():
+    for bits, (level, shift) in enumerate(PLACE):
+        assert (level, shift) == (max(bits - 1, 0) // 6, max(bits - 1, 0) // 6 * 6)
+
+
+def test_nothing_is_placed_nowhere():
+    assert placed([]) == ([], [])
+
+
+def test_late_entries_make_no_level():
+    assert placed([5], now=5) == ([], [(5, 0, 7)])
+    assert placed([5, 4], now=9) == ([], [(5, 0, 7), (4, 1, 7)])
+
+
+@pytest.mark.parametrize("dues", [[64**3 + 1, 3, 64, 2], [2, 3, 64, 64**3 + 1]], ids=["scattered", "ascending"])
+def test_levels_are_made_as_far_as_they_are_needed(dues):
+    levels, late = placed(dues)
+    assert late == []
+    assert len(levels) == 4
+    assert [level.shift for level in levels] == [0, 6, 12, 18]
+    assert sorted(dues_of(levels[0].slots[2] + levels[0].slots[3])) == [2, 3]
+    assert dues_of(levels[1].slots[1]) == [64]
+    assert dues_of(levels[3].slots[1]) == [64**3 + 1]
+
+
+def test_a_block_holds_what_is_told_of_it():
+    with pytest.raises(ValueError, match="zip"):
+        place([], 0, 1, [1, 2], pack([1], [1], 0))
+    with pytest.raises(ValueError, match="zip"):
+        place([], 0, 1, [1], pack([1, 2], [1, 2], 0))
+
+
+def test_a_long_ascending_block_keeps_only_the_past_back():
+    """The run path: from 512 entries."""
+    dues = list(range(0, 600_000, MS))
+    levels, late = placed(dues, now=10, tick_us=MS)
+    assert [due_us for due_us, _, _ in late] == dues[:11]
+    assert sum(len(dues_of(slot)) for level in levels for slot in level.slots if slot) == 600 - 11
+
+
+def test_the_next_due_time_is_exact_up_to_64_entries_in_a_slot():
+    def wheel(count):
+        made = Wheel(0)
+        for job_id in range(count):
+            made.insert(5_700 + job_id, job_id, 0)
+        return made
+
+    assert wheel(64).next_due_us() == 5_700
+    assert wheel(65).next_due_us() == 5_000
+
+
+def opened(*near):
+    """A wheel that has reached tick 64 and holds these entries near, none of them due at 64,000."""
+    wheel = Wheel(0)
+    for due_us in near:
+        wheel.insert(due_us, due_us, 0)
+    assert wheel.advance(64_000, 10) == []
+    return wheel
+
+
+def ids(entries):
+    return [job_id for _, job_id, _ in entries]
+
+
+def test_a_late_entry_goes_before_a_later_near_one_though_the_limit_is_short():
+    wheel = opened(70_100, 70_300)
+    wheel.insert(64_000, 1, 0)
+    assert ids(wheel.advance(70_300, 2)) == [1, 70_100]
+    wheel = opened(64_100, 64_300)
+    wheel.insert(64_200, 2, 0)
+    assert ids(wheel.advance(64_300, 2)) == [64_100, 2]
+    assert ids(wheel.advance(64_300, 2)) == [64_300]
+
+
+def test_late_entries_that_the_limit_leaves_out_are_not_moved():
+    wheel = opened(64_100, 64_200)
+    wheel.insert(64_300, 3, 0)
+    assert ids(wheel.advance(64_400, 2)) == [64_100, 64_200]
+    assert wheel.last_work == 2
+    wheel = opened(64_100)
+    wheel.insert(64_100, 64_100, 0)
+    assert ids(wheel.advance(64_400, 1)) == [64_100]
+    assert wheel.last_work == 1
+
+
+def test_a_call_that_moves_nothing_has_done_no_work():
+    wheel = opened(64_500)
+    wheel.insert(64_700, 1, 0)
+    assert wheel.advance(64_400, 5) == []
+    assert wheel.last_work == 0
