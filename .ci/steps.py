@@ -177,7 +177,7 @@ def wheel(run: Run, checkout: Path) -> None:
     alone = run.work / "alone"
     run.command([python, "-m", "venv", str(alone)], run.work)
     run.command([f"{alone}/bin/python", "-m", "pip", "install", str(package)], run.work)
-    check = "import timewheel, timewheel_storage; print(*timewheel.__all__)"
+    check = "from timewheel import *; from timewheel.testing import *; import timewheel_storage; print(Clock)"
     run.command([f"{alone}/bin/python", "-W", "error", "-c", check], run.work)
 
 
