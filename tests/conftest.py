@@ -3,6 +3,7 @@
     HYPOTHESIS_PROFILE=dev   (default)   other examples at each run; a failure prints the blob that replays it
     HYPOTHESIS_PROFILE=ci    (if CI)     the same examples at each run, so that CI never fails by chance
     HYPOTHESIS_PROFILE=deep              a search for an evening
+    HYPOTHESIS_PROFILE=mutation          as ci, but a failure is not shrunk: that it fails is all (tests.mutation)
 
 No profile has a deadline: a busy machine is no failure.
 """
@@ -13,7 +14,7 @@ import os
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 from tests import databases
 
@@ -28,6 +29,7 @@ settings.register_profile(
 settings.register_profile(
     "deep", max_examples=5_000, stateful_step_count=200, deadline=None, print_blob=True, suppress_health_check=_SLOW
 )
+settings.register_profile("mutation", settings.get_profile("ci"), phases=[Phase.explicit, Phase.generate])
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "dev"))
 
 
