@@ -124,7 +124,7 @@ async def test_b76_serve_is_gone_soon_after_the_grace_whatever_its_handlers_do(t
         await child.end()
         assert 1.5 < time.monotonic() - began < 2 + LONG_S / 2
     async with (
-        serving(cwd=tmp_path, *("--db", "app.db")) as child,
+        serving("--db", "app.db", cwd=tmp_path) as child,
         httpx.AsyncClient(base_url=child.url, timeout=LONG_S) as client,
     ):
         jobs = {name: (await client.get(f"{JOBS}/{job_id}")).json() for name, job_id in ids.items()}

@@ -27,7 +27,7 @@ TRUTHS = {  # what cancel said, how it ended, how often it was started, how ofte
 @pytest.mark.parametrize("store", STORES)
 @pytest.mark.parametrize("verb", ["at", "after"])
 def test_b54_a_job_that_waits_for_hours_over_three_restarts_starts_once(store, verb):
-    """Due in six hours; the process is killed, stopped and rebooted on the way: there is no lease that could run out."""
+    """Due in six hours; the process is killed, stopped and rebooted on the way: no lease can run out."""
     stage = Stage(VirtualMachine(quiet=True), STORES[store]())
 
     async def schedule(scheduler):
@@ -59,7 +59,7 @@ def test_b54_a_job_that_waits_for_hours_over_three_restarts_starts_once(store, v
 
 @pytest.mark.parametrize("store", STORES)
 def test_b55_a_run_that_outlasts_every_beat_starts_once_and_a_stranger_cannot_finish_it(store):
-    """One awaits for six seconds, one holds the loop up for six; meanwhile somebody settles attempts that are not his."""
+    """One awaits for six seconds, one holds the loop up for six; and somebody settles attempts that are not his."""
     stage = Stage(store=STORES[store]())
 
     async def scene(scheduler):
@@ -88,7 +88,7 @@ def test_b55_a_run_that_outlasts_every_beat_starts_once_and_a_stranger_cannot_fi
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(20))
 def test_b81_ten_thousand_cancels_at_random_moments_tell_the_truth(seed):
-    """500 a seed: pending, claimed, running, just finished; the journal is slow, and what is ready runs in any order."""
+    """500 a seed: pending, claimed, running, just finished; on a slow journal, and what is ready runs in any order."""
     stage = Stage(VirtualMachine(seed=seed, shuffle=True), SlowStore(MemoryStore(), seed, commit_s=0.02))
     chance = stage.machine.random
     answers, starts, successes = {}, Counter(), Counter()
