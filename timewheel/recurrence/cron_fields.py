@@ -138,7 +138,8 @@ class _Reader:
             last = 7
         if last < first:
             most, least = self.kind.most - (self.kind is WEEKDAY), self.kind.least
-            self.refuse(element, f"it runs backwards; write {first}-{most},{least}-{last}")
+            both = f"{first}-7" if self.kind is WEEKDAY and last == 0 else f"{first}-{most},{least}-{last}"
+            self.refuse(element, f"it runs backwards; write {both}")
         return first, last, step
 
     def step(self, element: str, digits: str) -> int:

@@ -49,7 +49,7 @@ def rule_from_data(data: Mapping[str, Any], calendars: Mapping[str, Calendar] = 
         raise InvalidRule(f"a stored {kind} rule has too many or too few fields: {shown(wrong)}", field="kind")
     try:
         rule = form.read(fields)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         if isinstance(error, InvalidRule):
             raise
         raise InvalidRule(f"a stored {kind} rule cannot be read: {error!r}", field="kind") from error
