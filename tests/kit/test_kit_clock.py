@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from timewheel import InvalidTime, Retry, Scheduler, current
-from timewheel.testing import Clock, NotVirtual
+from timewheel.testing import Clock, Deadlock, NotVirtual
 from timewheel.testing.virtual import T0
 
 DAY_S = 86_400
@@ -291,6 +291,8 @@ async def test_a_clock_starts_where_it_is_told():
     start = datetime(2030, 7, 1, 12, tzinfo=UTC)
     async with Clock(start=start) as clock:
         assert clock.now() == start
+    with pytest.raises(InvalidTime, match="naive"):
+        Clock(start=datetime(2030, 7, 1))
 
 
 async def test_a_scheduler_of_ones_own_lives_on_the_clocks_system():
@@ -299,6 +301,17 @@ async def test_a_scheduler_of_ones_own_lives_on_the_clocks_system():
         await clock.advance("1h")
         assert (await job.refresh()).state == "COMPLETED"
         assert clock.schedulers == [scheduler]
+
+
+async def test_a_scheduler_in_real_time_is_noticed():
+    async def play():
+        async with Clock() as clock, Scheduler("memory://") as scheduler:
+            job = await scheduler.after(3600, time.perf_counter)
+            await clock.advance("2h")
+            await job.refresh()
+
+    with pytest.raises(Deadlock, match=r"real time.*system=clock\.system"):
+        await play()
 
 
 async def test_a_clock_is_used_up_after_its_test():

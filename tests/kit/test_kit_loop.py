@@ -15,7 +15,10 @@ from timewheel import Scheduler
 from timewheel.testing import Clock, Deadlock, NotVirtual, VirtualMachine
 from timewheel.testing.kit import takeover
 
-PATCHED = ("time", "run_in_executor", "call_soon_threadsafe", "_run_once", "_selector", "_clock_resolution")
+PATCHED = (
+    *("time", "run_in_executor", "shutdown_default_executor", "call_soon_threadsafe", "_run_once"),
+    *("_selector", "_clock_resolution"),
+)
 
 
 def state_of(loop):
@@ -78,6 +81,17 @@ async def test_a_call_in_a_thread_that_never_ends_does_not_stop_time_for_ever(mo
         await clock.advance("1h")
         go.set()
         assert await pending
+
+
+async def test_the_end_of_the_executor_is_waited_for():
+    async with Clock() as clock:
+        loop = asyncio.get_running_loop()
+        go = threading.Event()
+        pending = loop.run_in_executor(None, go.wait, 60)
+        threading.Timer(0.2, go.set).start()
+        await loop.shutdown_default_executor()
+        assert await pending
+        assert clock.jumps == 0
 
 
 async def test_bytes_of_a_socket_come_before_a_timeout():

@@ -115,7 +115,8 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
         return (yield)
     finally:
         item.obj = test
-        item.add_report_section("call", "timewheel", "\n".join(notes))
+        if notes:
+            item.add_report_section("call", "timewheel", "\n".join(notes))
 
 
 def _clock_of(item: pytest.Item) -> Clock | None:

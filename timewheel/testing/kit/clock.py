@@ -70,6 +70,7 @@ class Clock:
     """
 
     def __init__(self, *, seed: int | None = None, start: datetime = T0) -> None:
+        when_us(start)  # which refuses a naive one
         self.seed = seed
         self.machine = VirtualMachine(seed=seed or 0, wall=start, quiet=True)
         self.machine.clock = _LoopClock(self.machine, self._hold, self._know_host)

@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+from asyncio.selector_events import BaseSelectorEventLoop
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
 
+from timewheel.alarm import Alarm
 from timewheel.errors import TimewheelError
+from timewheel.pulse import Pulse
 from timewheel_storage.sqlite.connection import Worker
 
 _NEEDED = ("_selector", "_ssock", "_scheduled", "_ready", "_clock_resolution", "_run_once")
@@ -23,7 +26,7 @@ def check_loop(loop: asyncio.AbstractEventLoop) -> None:
     """Raise NotVirtual for a loop that cannot be taken over."""
     if "_run_once" in getattr(loop, "__dict__", ()):
         raise NotVirtual("another clock has this event loop: use one clock a test")
-    if not all(hasattr(loop, name) for name in _NEEDED):
+    if not isinstance(loop, BaseSelectorEventLoop) or not all(hasattr(loop, name) for name in _NEEDED):
         raise NotVirtual(
             f"virtual time needs asyncio's own event loop, and this test runs on {type(loop).__module__}."
             f"{type(loop).__qualname__}: let the tests run on the default event loop policy"
@@ -60,3 +63,13 @@ def count_aiosqlite(outside: Callable[[], AbstractContextManager[None]]) -> Call
     for name, method in kept.items():
         setattr(library, name, counted(method))
     return give_back
+
+
+def keeps_house(timer: Any) -> bool:
+    """Whether a timer only wakes a doer of a scheduler, to look whether there is anything to do."""
+    return isinstance(getattr(timer._callback, "__self__", None), Alarm)
+
+
+def is_pulse(timer: Any) -> bool:
+    """Whether a timer is the pulse of a scheduler in real time: one in virtual time has none."""
+    return isinstance(getattr(timer._callback, "__self__", None), Pulse)

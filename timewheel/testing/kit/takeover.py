@@ -22,9 +22,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from timewheel.alarm import Alarm
 from timewheel.model import SECOND_US
-from timewheel.testing.kit.outside import check_loop, count_aiosqlite, listens
+from timewheel.testing.kit.outside import check_loop, count_aiosqlite, is_pulse, keeps_house, listens
 from timewheel.testing.kit.waiting import what_waits
 from timewheel.testing.virtual import Deadlock, VirtualMachine
 
@@ -36,7 +35,7 @@ MOST_JUMPS = 10_000  # that a test may wait for something, while jobs go on and 
 LONGEST_WAIT_S = 30.0  # if they take longer than this of real time
 LOOK_JUMPS = 100  # after so many jumps for which nobody asked a deadlock is feared
 _EXACT_S = 0.5 / SECOND_US  # a timer is due when it is less than half a microsecond away
-_PATCHED = ("time", "run_in_executor", "call_soon_threadsafe", "_run_once")
+_REAL = "a scheduler in real time runs on this loop: make it with system=clock.system, or clock.borrow(...) it"
 
 
 class _TimeSelector(selectors.BaseSelector):
@@ -54,9 +53,6 @@ class _TimeSelector(selectors.BaseSelector):
 
     def modify(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
         return self.real.modify(fileobj, events, data)
-
-    def get_key(self, fileobj: Any) -> selectors.SelectorKey:
-        return self.real.get_key(fileobj)
 
     def get_map(self) -> Mapping[Any, selectors.SelectorKey]:
         return self.real.get_map()
@@ -106,13 +102,17 @@ class Takeover:
 
     def _take(self) -> None:
         loop = self.loop
-        self._resolution = loop._clock_resolution
-        self._real_time, self._real_once = loop.time, loop._run_once
-        self._real_executor, self._real_threadsafe = loop.run_in_executor, loop.call_soon_threadsafe
+        ours: dict[str, Any] = {
+            "time": self._time,
+            "run_in_executor": self._run_in_executor,
+            "shutdown_default_executor": self._shutdown_default_executor,
+            "call_soon_threadsafe": self._call_soon_threadsafe,
+            "_run_once": self._run_once,
+        }
+        self._real = {name: getattr(loop, name) for name in ours}
+        vars(loop).update(ours)
+        self._resolution, loop._clock_resolution = loop._clock_resolution, _EXACT_S
         loop._selector = _TimeSelector(loop._selector, self._idle)
-        loop._clock_resolution = _EXACT_S
-        loop.time, loop.run_in_executor = self._time, self._run_in_executor
-        loop.call_soon_threadsafe, loop._run_once = self._call_soon_threadsafe, self._run_once
         self._give_back_aiosqlite = count_aiosqlite(self.outside)
 
     def release(self) -> None:
@@ -121,10 +121,10 @@ class Takeover:
         loop = self.loop
         if loop.is_closed():
             return
-        ahead = self._real_time() - self._time()
+        ahead = self._real["time"]() - self._time()
         for timer in loop._scheduled:
             timer._when += ahead
-        for name in _PATCHED:
+        for name in self._real:
             delattr(loop, name)
         loop._selector = loop._selector.real
         loop._clock_resolution = self._resolution
@@ -139,7 +139,7 @@ class Takeover:
         self._begin_to_wait()
 
     def _begin_to_wait(self) -> None:
-        self._jumps_at_arrival, self._arrived_s = self.jumps, self._real_time()
+        self._jumps_at_arrival, self._arrived_s = self.jumps, self._real["time"]()
 
     def _time(self) -> float:
         return (self._zero_us + self._machine.awake_us) / SECOND_US
@@ -147,10 +147,10 @@ class Takeover:
     def _idle(self, timeout_s: float | None) -> list[Any]:
         """Nothing is ready: wait for what is outside, or let time pass."""
         patience_s = self._patience_s()
-        if patience_s:
-            events = self.loop._selector.real.select(patience_s)
-            if events:
-                return list(events)
+        if patience_s and (events := self.loop._selector.real.select(patience_s)):
+            return list(events)
+        if self.jumps % LOOK_JUMPS == 1 and not self.deadlock and any(map(is_pulse, self._timers())):
+            return self._tell(_REAL)
         while self._arrivals and self._arrivals[0][2].done():
             heapq.heappop(self._arrivals)  # whoever waited was cancelled
         ahead_us = None if timeout_s is None else max(1, round(timeout_s * SECOND_US))
@@ -171,9 +171,9 @@ class Takeover:
     def _hopeless(self) -> str | None:
         """Why what is waited for will not come, though timers are set: they are only the scheduler's housekeeping."""
         jumps = self.jumps - self._jumps_at_arrival
-        if jumps and jumps % LOOK_JUMPS == 0 and not self._jobs_to_come() and all(map(_keeps_house, self._timers())):
+        if jumps and jumps % LOOK_JUMPS == 0 and not self._jobs_to_come() and all(map(keeps_house, self._timers())):
             return "nothing is ready to run and no job is to come, so what is waited for will never come"
-        if jumps <= MOST_JUMPS or self._real_time() - self._arrived_s <= LONGEST_WAIT_S:
+        if jumps <= MOST_JUMPS or self._real["time"]() - self._arrived_s <= LONGEST_WAIT_S:
             return None
         return f"time jumped {jumps:,} times, and what is waited for has not come (to go on, use clock.advance)"
 
@@ -218,16 +218,20 @@ class Takeover:
             self._calls -= 1
 
     def _run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:
-        future: asyncio.Future[Any] = self._real_executor(executor, func, *args)
+        future: asyncio.Future[Any] = self._real["run_in_executor"](executor, func, *args)
         self._calls += 1
         future.add_done_callback(self._called)
         return future
+
+    async def _shutdown_default_executor(self, *args: Any, **kwargs: Any) -> None:
+        with self.outside():
+            await self._real["shutdown_default_executor"](*args, **kwargs)
 
     def _called(self, _: asyncio.Future[Any]) -> None:
         self._calls -= 1
 
     def _call_soon_threadsafe(self, callback: Callable[..., Any], *args: Any, context: Any = None) -> asyncio.Handle:
-        handle: asyncio.Handle = self._real_threadsafe(callback, *args, context=context)
+        handle: asyncio.Handle = self._real["call_soon_threadsafe"](callback, *args, context=context)
         if getattr(callback, "__qualname__", "").startswith("run_coroutine_threadsafe."):
             handed = self.handed.get(threading.get_ident())
             if handed is not None:  # a handler's thread waits for the loop now, which waits for that thread
@@ -241,9 +245,4 @@ class Takeover:
             self._random.shuffle(order)
             ready.clear()
             ready.extend(order)
-        self._real_once()
-
-
-def _keeps_house(timer: Any) -> bool:
-    """Whether a timer only wakes a doer of the scheduler, to look whether there is anything to do."""
-    return isinstance(getattr(timer._callback, "__self__", None), Alarm)
+        self._real["_run_once"]()
