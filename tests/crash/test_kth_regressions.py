@@ -87,11 +87,26 @@ def test_a_journal_whose_first_checkpoint_fails_does_not_come_to_be(tmp_path, mo
     assert os.listdir(tmp_path) == ["journal.db"]
 
 
+def test_a_journal_that_stays_in_another_mode_does_not_come_to_be(tmp_path, monkeypatch):
+    """An I/O error makes SQLite stay as it is, and say so in its answer alone.
+
+    The owner then changed the mode of the journal in its place; killed meanwhile, it left one that no reader opens.
+    """
+    path = tmp_path / "journal.db"
+    ask = schema.ask
+    monkeypatch.setattr(
+        schema, "ask", lambda connection, words, *values: ask(connection, words.replace("= WAL", ""), *values)
+    )
+    with pytest.raises(JournalUnavailable, match=f"{path} cannot be kept in WAL mode"):
+        schema.make_if_absent(str(path))
+    assert os.listdir(tmp_path) == []
+
+
 def test_a_side_file_that_cannot_be_deleted_hides_no_error(tmp_path, monkeypatch):
     def unlink(path):
         raise OSError(5, "injected", path)
 
-    def make(side):
+    def make(side, path):
         open(side, "w").close()
         raise OSError(28, "injected", side)
 

@@ -74,7 +74,7 @@ def make_if_absent(path: str) -> None:
         return
     side = f"{path}.new.{os.getpid()}.{threading.get_native_id()}"
     try:
-        _make(side)
+        _make(side, path)
         _put_into_place(side, path)
     except (FileNotFoundError, NotADirectoryError) as error:
         folder = os.path.dirname(path) or "."
@@ -93,13 +93,15 @@ def make_if_absent(path: str) -> None:
                 os.unlink(rest)
 
 
-def _make(side: str) -> None:
+def _make(side: str, path: str) -> None:
     if os.path.lexists(side):
         os.unlink(side)  # a process of the same number died here
     os.close(os.open(side, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     connection = connect(side, "rw")
     try:
-        connection.execute("PRAGMA journal_mode = WAL").close()
+        (mode,) = ask(connection, "PRAGMA journal_mode = WAL")
+        if mode != "wal":  # an error of the disk makes it stay, without a word
+            raise JournalUnavailable(f"{path} cannot be kept in WAL mode here (it stays {mode})", path=path)
         migrate(connection)
         ask(connection, "PRAGMA wal_checkpoint(TRUNCATE)")  # closing would only try to
     finally:
