@@ -5,6 +5,7 @@
     cron_days.py                        the days that it names
     calendar.py, rolling.py             business days, and moving a date to one
     civil.py, offsets.py, times.py      wall time -> instant: gaps, folds, times of a day
+    gaps.py                             what is lost in gaps
     search.py                           the next, the last and the number of occurrences
     rule.py, zonal.py, immutable.py     what rules share
     stored.py                           rules as data

@@ -41,6 +41,17 @@ class Occurrence(NamedTuple):
     notes: tuple[Note, ...] = ()
 
 
+class Skipped(NamedTuple):
+    """Times of a rule that did not run because the clocks skipped them and its policy is SKIP.
+
+    instant_us: when the clocks changed. nominal: the first of the times, naive. count: how many they were.
+    """
+
+    instant_us: int
+    nominal: datetime
+    count: int
+
+
 class Rule(Immutable, ABC):
     """When something recurs: a value without state, usable without a scheduler.
 
@@ -77,6 +88,13 @@ class Rule(Immutable, ABC):
     @abstractmethod
     def count(self, after_us: int, until_us: int) -> int:
         """How many occurrences have after_us < instant_us <= until_us, counted without visiting them."""
+
+    def skipped(self, after_us: int, until_us: int) -> list[Skipped]:  # noqa: ARG002 - for those that know wall time
+        """What was lost in gaps at changes of the clocks with after_us < instant_us <= until_us, in order.
+
+        A rule of elapsed time, and one that AUTO takes for such, loses nothing: it goes on in real time.
+        """
+        return []
 
     def occurrences(self, after_us: int) -> Iterator[Occurrence]:
         """The occurrences after the instant, strictly rising, each worked out when it is asked for."""

@@ -16,9 +16,10 @@ from timewheel.model import SECOND_US
 from timewheel.recurrence.calendar import Calendar, calendar_name
 from timewheel.recurrence.choices import Fold, FoldName, Gap, GapName, Roll, RollName, choice, roll_choice
 from timewheel.recurrence.civil import EPOCH_DAY, REACH_S, Kind, Slot, start_s
+from timewheel.recurrence.gaps import lost_in_gaps
 from timewheel.recurrence.offsets import DAY_S, offset_s, transitions
 from timewheel.recurrence.rolling import OpenDates, RolledDates
-from timewheel.recurrence.rule import Note, Occurrence, Rule
+from timewheel.recurrence.rule import Note, Occurrence, Rule, Skipped
 from timewheel.recurrence.search import Dates, Plan, count_in, last_in, next_slot
 from timewheel.recurrence.times import DayTimes
 
@@ -135,6 +136,13 @@ class Zonal(Rule):
     def count(self, after_us: int, until_us: int) -> int:
         """How many occurrences have after_us < instant_us <= until_us, counted without visiting them."""
         return count_in(self.plan, after_us // SECOND_US, until_us // SECOND_US)
+
+    def skipped(self, after_us: int, until_us: int) -> list[Skipped]:
+        """What was lost in gaps at changes of the clocks with after_us < instant_us <= until_us, in order."""
+        if self.gap is Gap.AUTO:
+            return []
+        lost = lost_in_gaps(self.plan, after_us // SECOND_US, until_us // SECOND_US)
+        return [Skipped(one.at_s * SECOND_US, _naive(one.first_s), one.count) for one in lost]
 
     def _fields(self) -> dict[str, Any]:
         """The options as plain data; a calendar is kept by its name."""

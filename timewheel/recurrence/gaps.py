@@ -1,0 +1,41 @@
+"""What a rule loses in gaps under SKIP: nothing vanishes without a word.
+
+Pure: no asyncio, clock, randomness, files or sockets.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from timewheel.recurrence.choices import Gap
+from timewheel.recurrence.civil import EPOCH_DAY, start_s
+from timewheel.recurrence.offsets import DAY_S, Transition, transitions
+from timewheel.recurrence.search import Plan
+
+
+class Lost(NamedTuple):
+    """The times of a rule in one gap: how many, and the first, as local seconds since 1970."""
+
+    at_s: int  # the instant of the change
+    first_s: int
+    count: int
+
+
+def lost_in_gaps(plan: Plan, after_s: int, until_s: int) -> list[Lost]:
+    """What SKIP leaves out at the changes of offset with after_s < instant <= until_s; nothing under other policies."""
+    if plan.gap is not Gap.SKIP:
+        return []
+    found = (_lost(plan, change) for change in transitions(plan.zone, after_s, until_s))
+    return [one for one in found if one.count]
+
+
+def _lost(plan: Plan, change: Transition) -> Lost:
+    first_s, end_s = change.at_s + change.before_s, change.at_s + change.after_s
+    first, count = None, 0
+    for day in range(EPOCH_DAY + first_s // DAY_S, EPOCH_DAY + (end_s - 1) // DAY_S + 1):
+        if plan.dates.next(day) == day:
+            start = start_s(day)
+            time_s = plan.times.first(max(0, first_s - start), min(DAY_S, end_s - start))
+            count += plan.times.between(max(0, first_s - start), min(DAY_S, end_s - start))
+            first = start + time_s if first is None and time_s is not None else first
+    return Lost(change.at_s, first or 0, count)
