@@ -27,7 +27,7 @@ class Kept(Checker):
         """Acknowledged jobs are there; in a clean life also those whose caller did not wait for the answer."""
         invariants.nothing_is_forgotten(record.before, record.after)
         invariants.one_success(record.after)
-        for job_id, tag in world.users.acknowledged.items():
+        for job_id, tag in record.acknowledged.items():
             cls.demand(job_of(record, job_id) is not None, f"{job_id} (tag {tag}) was acknowledged and is gone")
         if record.clean:
             cls._given_up(world, record)

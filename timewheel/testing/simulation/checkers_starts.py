@@ -244,5 +244,5 @@ class NothingStale(Checker):
     def life_over(cls, world: World, record: LifeRecord) -> None:
         """What was tried under a former epoch is not there, and epochs only rise."""
         cls.demand(all(kind != "stale" for _, _, kind, _ in record.entries), "a stale batch was written")
-        former = [each.epoch for each in world.lives[:-1] if each.ran]
+        former = [each.epoch for each in world.lives[: record.number - 1] if each.ran]
         cls.demand(not record.ran or all(epoch < record.epoch for epoch in former), "an epoch twice", former)

@@ -58,7 +58,7 @@ class SteadyTime(Checker):
     @classmethod
     def life_over(cls, world: World, record: LifeRecord) -> None:
         """On one boot it goes on as if there had been no restart; over a boot it does not go back."""
-        former = [each for each in world.lives[:-1] if each.ran]
+        former = [each for each in world.lives[: record.number - 1] if each.ran]
         if record.ran and former:
             last = former[-1]
             off_us = record.offset_us - last.offset_us

@@ -110,6 +110,7 @@ class Drawing:
         life.grace_s = fate.choice([0, 0.05, 2, 10])
         if fate.random() < 0.7:
             life.commit_s, life.read_s = fate.choice([(0.015, 0.01), (0.002, 0.001), (0.3, 0.05)])
+        life.heir = life.end == "stop" and fate.random() < 0.25
         life.without = ["guest"] if fate.random() < 0.2 else []
         life.moves = self._moves(life.length_s)
         life.faults = self._faults(life)

@@ -104,6 +104,7 @@ class LifeRecord:
     meddled: bool = False  # strangers cancelled what was not theirs
     peaceful: bool = False  # the last life, without faults
     longest_commit_us: int = 0
+    acknowledged: dict[str, str] = field(default_factory=dict)  # by its end: id -> tag
     watched: list[Now] = field(default_factory=list)  # when it began; when its machine woke, or its clock was set
     stepped_us: list[int] = field(default_factory=list)
     last_step_us: int = 0  # elapsed

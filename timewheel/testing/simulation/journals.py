@@ -23,10 +23,10 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from timewheel.errors import JournalBusy, JournalFull, JournalUnavailable, JournalUnknown
+from timewheel.errors import JournalBusy, JournalFull, JournalOwned, JournalUnavailable, JournalUnknown
 from timewheel.model import SECOND_US
 from timewheel.store.changes import Cancel, Change, Claim, Outcome, Reschedule, Settle, Submit
-from timewheel.store.port import Stamp
+from timewheel.store.port import Owner, Ownership, Stamp
 from timewheel.testing.simulation.plan import Fault
 from timewheel.testing.simulation.stores import crashed
 from timewheel.testing.virtual import VirtualMachine
@@ -66,6 +66,7 @@ class FaultyJournal:
         self.died = asyncio.Event()
         self.happened: Callable[[str, str], None] = lambda event, tag: None
         self.tags: dict[int, str] = {}
+        self.may_own = True
         self.went_back_us = 0  # how far steady time ever went back, from one commit to the next
         self._steady_us = 0
         self.longest_commit_us = 0  # of this life, on the clock that also runs in a suspend
@@ -91,6 +92,21 @@ class FaultyJournal:
         self._full_until_us = 0
         self._traps = [fault for fault in faults if "on" in fault.what]
         self._faults = {fault.commit: fault for fault in faults if "on" not in fault.what}
+
+    def another(self) -> FaultyJournal:
+        """A second process' way to the same journal, without faults of its own."""
+        heir = FaultyJournal(self.inner.another(), self._machine, self._machine.boots, self.counts)
+        heir.happened, heir.tags = self.happened, self.tags
+        heir.begin([], self.commit_s, self.read_s)
+        heir.may_own = False
+        return heir
+
+    async def own(self, owner: Owner) -> Ownership:
+        """See Store.own; an heir may not before the world has written down how the life before ended."""
+        if not self.may_own:
+            raise JournalOwned("another scheduler owns this journal (simulated)", path=self.inner.path)
+        granted: Ownership = await self.inner.own(owner)
+        return granted
 
     def crash(self) -> None:
         """The process died."""

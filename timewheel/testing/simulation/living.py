@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from timewheel import NotOwner, Scheduler
 from timewheel.errors import TimewheelError
+from timewheel.events import Recovered
 from timewheel.model import SECOND_US, SchedulerState
 from timewheel.store.changes import AddEntry
-from timewheel.testing.invariants import Violated
+from timewheel.testing.invariants import Violated, demand
 from timewheel.testing.simulation import rebuilt
 from timewheel.testing.simulation.facts import LifeRecord
 from timewheel.testing.simulation.moves import play_move
@@ -19,50 +21,56 @@ from timewheel.testing.simulation.plan import Life
 from timewheel.testing.simulation.world import EMPTY, STOP, World
 
 LOOK_S = 0.25
+TAKE_OVER_S = 1.3  # a look a second, and what follows
 DRIFT_EVERY_S = 0.2
 LAST_WORD_S = 1  # whoever waited for a scheduler that has stopped has been told by then
 
 
-def lead_life(world: World, life: Life, *, peaceful: bool = False) -> LifeRecord:
-    """Lead a life; what it left behind is in the record, also when its process died. `peaceful`: the last one."""
-    record = _begin(world, life)
-    record.peaceful = peaceful
+def lead_life(world: World, life: Life, *, peaceful: bool = False) -> list[LifeRecord]:
+    """Lead a life; what it left behind is in the records: two, if an heir took over. `peaceful`: the last one."""
+    first = begin(world, life)
+    first.peaceful = peaceful
     leave = True
     try:
         leave = world.machine.run(_until_death(world), leave=life.end != "cut")
     except (AssertionError, TimewheelError) as error:
         world.violate(error if isinstance(error, Violated) else Violated("I29", f"the life broke: {error!r}"))
-    _end(world, record, killed=leave)
-    return record
+    world.alive = False
+    if leave:
+        world.journal.crash()
+    world.machine.run(close(world))
+    _left_behind(world, world.record)
+    _pass_the_night(world, life)
+    return world.lives[first.number - 1 :]
 
 
-def _begin(world: World, life: Life) -> LifeRecord:
+def begin(world: World, life: Life) -> LifeRecord:
+    """A record of a life that begins."""
     before = world.lives[-1].after if world.lives else EMPTY
     record = LifeRecord(len(world.lives) + 1, life, len(world.log), before)
     world.lives.append(record)
     world.journal.begin(life.faults, life.commit_s, life.read_s)
     world.handlers.running.clear()
+    world.limits.begin()
     world.forget_moves()
     world.alive = True
     world.note("life began", record.number)
     return record
 
 
-def _end(world: World, record: LifeRecord, *, killed: bool) -> None:
-    world.alive = False
-    journal = world.journal
+async def close(world: World) -> None:
+    """Complete the record of a life that has ended."""
+    record, journal = world.record, world.journal
     record.longest_commit_us = journal.longest_commit_us
     record.faulted = journal.faulted
+    record.acknowledged = dict(world.users.acknowledged)
     record.ended_us = world.elapsed_us
-    if killed:
-        journal.crash()
     world.note("life ended", record.how)
-    _left_behind(world, record)
     world.counts[f"life ended: {record.how}"] += 1
-    record.after = world.machine.run(journal.inner.dump())
+    record.after = await journal.inner.dump()
     record.end = len(world.log)
-    record.entries = world.machine.run(_new_entries(world))
-    _pass_the_night(world, record.life)
+    seen = max((number for each in world.lives for number, *_ in each.entries), default=0)
+    record.entries = await journal.inner.entries(after=seen, limit=10_000)
 
 
 def _left_behind(world: World, record: LifeRecord) -> None:
@@ -71,12 +79,6 @@ def _left_behind(world: World, record: LifeRecord) -> None:
         left = [task.get_name() for task in asyncio.all_tasks(world.loop) if task.get_name().startswith("timewheel")]
         if left:
             world.violate(Violated("I29", f"{record.how}, and these tasks were left behind: {sorted(left)}"))
-
-
-async def _new_entries(world: World) -> list[Any]:
-    seen = max((number for record in world.lives for number, *_ in record.entries), default=0)
-    entries: list[Any] = await world.journal.inner.entries(after=seen, limit=10_000)
-    return entries
 
 
 def _pass_the_night(world: World, life: Life) -> None:
@@ -114,7 +116,8 @@ def _heard(world: World, context: dict[str, Any]) -> None:
 
 async def _live(world: World) -> bool:
     life, record = world.life, world.record
-    scheduler = world.scheduler(life.without)
+    scheduler = world.scheduler(world.journal, record.notices)
+    world.users.begin(scheduler)
     try:
         await scheduler.start()
     except TimewheelError as error:
@@ -128,6 +131,7 @@ async def _live(world: World) -> bool:
     tags = {move.what["tag"] for move in life.moves if "tag" in move.what}
     with suppress(TimewheelError):  # a read may fail: those are then not known in this life
         await world.users.recall(tags)
+    heir = await Heir.stand_by(world) if life.heir else None
     world.arm(life.moves, play_move)
     drifting = asyncio.get_running_loop().create_task(_drift(world))
     await _until(world, scheduler, life)
@@ -143,7 +147,9 @@ async def _live(world: World) -> bool:
     if life.end == "cut" and scheduler.state is SchedulerState.RUNNING:
         record.how = "cut"
         return False
-    await _stop(world, scheduler, life.grace_s)
+    await stop(world, scheduler, life.grace_s)
+    if heir is not None:
+        await heir.take_over(world)
     return False
 
 
@@ -165,7 +171,8 @@ async def _drift(world: World) -> None:
         world.machine.wall_offset_us += round(world.drift * DRIFT_EVERY_S * SECOND_US)
 
 
-async def _stop(world: World, scheduler: Scheduler, grace_s: float) -> None:
+async def stop(world: World, scheduler: Scheduler, grace_s: float) -> None:
+    """Stop a scheduler; if it failed, a fault of its life must explain that."""
     record = world.record
     failed = scheduler.state is SchedulerState.FAILED
     if failed and not world.may_fail():
@@ -180,6 +187,53 @@ async def _stop(world: World, scheduler: Scheduler, grace_s: float) -> None:
     if world.users.waiting:
         raise Violated("I29", f"{record.how}, and these callers were not told: {sorted(world.users.waiting.values())}")
     await world.rest()
+
+
+class Heir:
+    """A scheduler that stands by while another one owns the journal, and takes over when that has stopped."""
+
+    def __init__(self, world: World) -> None:
+        self.journal = world.journal.another()
+        self.notices: list[Any] = []
+        self.scheduler = world.scheduler(self.journal, self.notices, when_owned="wait")
+        self.scheduler.notices.subscribe(lambda notice: self._heard(world, notice))
+
+    def _heard(self, world: World, notice: object) -> None:
+        """Its recovery is complete: jobs are about to start."""
+        if isinstance(notice, Recovered):
+            world.watch(self.scheduler)
+
+    @classmethod
+    async def stand_by(cls, world: World) -> Heir:
+        """Begin to wait; reads work, writes do not."""
+        heir = cls(world)
+        await heir.scheduler.start()
+        state = heir.scheduler.state
+        demand(state is SchedulerState.STANDBY, "I22", f"{state} while another owns the journal")
+        await heir.scheduler.jobs().count()
+        try:
+            await heir.scheduler.now("act", "nothing", {})
+        except NotOwner:
+            return heir
+        raise Violated("I22", "who stands by has written")
+
+    async def take_over(self, world: World) -> None:
+        """Take over within a second of the other's end, and live as long again."""
+        life = world.life
+        await close(world)
+        world.journal = self.journal
+        record = begin(world, replace(life, moves=[], faults=[], heir=False))
+        record.notices = self.notices
+        world.users.begin(self.scheduler)
+        self.journal.may_own = True
+        await asyncio.sleep(TAKE_OVER_S + 20 * life.commit_s)
+        state = self.scheduler.state
+        demand(state is SchedulerState.RUNNING, "I29", f"{state} long after the other has stopped")
+        world.counts["taken over"] += 1
+        record.ran = True
+        await _until(world, self.scheduler, life)
+        await rebuilt.look(world, self.scheduler)
+        await stop(world, self.scheduler, life.grace_s)
 
 
 async def stale_write(world: World, scheduler: Scheduler) -> None:

@@ -54,6 +54,7 @@ class Life:
 
     "crash": the process is killed. "stop": `stop(grace_s)`. "cut": its event loop ends as `asyncio.run` ends it.
     Then the machine is down for `down_s` (`reboot`: it was booted again), and somebody sets its wall clock by `step_s`.
+    `heir`: another scheduler stands by meanwhile, takes over after a stop, and lives as long again.
     `without`: tasks that this life's program does not have. `commit_s`, `read_s`: the longest usual commit and read.
     """
 
@@ -68,6 +69,7 @@ class Life:
     without: list[str] = field(default_factory=list)
     commit_s: float = 0.0
     read_s: float = 0.0
+    heir: bool = False
 
     def lines(self) -> list[str]:
         """The life in words."""
@@ -75,6 +77,8 @@ class Life:
         lines = [f"- {move}" for move in sorted(self.moves, key=lambda move: move.at_s)]
         lines += [f"- {fault}" for fault in self.faults]
         lines.append(f"- after {self.length_s:.4g} s {ends[self.end]}")
+        if self.heir:
+            lines.append(f"- who stood by takes over, and is stopped after {self.length_s:.4g} s")
         if self.without:
             lines.insert(0, f"- without the tasks {', '.join(self.without)}")
         if self.commit_s or self.read_s:

@@ -104,10 +104,10 @@ def _play(world: World) -> Violated | None:
     lives = [*world.plan.lives, PEACE]
     for number, life in enumerate(lives, 1):
         try:
-            record = lead_life(world, life, peaceful=number == len(lives))
-            if world.first_violation is None:
-                check_life(world, record)
-            if record.peaceful and world.first_violation is None:
+            for record in lead_life(world, life, peaceful=number == len(lives)):
+                if world.first_violation is None:
+                    check_life(world, record)
+            if number == len(lives) and world.first_violation is None:
                 check_all(world)
         except Violated as violated:
             world.violate(violated)

@@ -93,5 +93,6 @@ def _plainer(life: Life) -> Iterator[Life]:
     yield replace(life, step_s=0.0)
     yield replace(life, commit_s=0.0, read_s=0.0)
     yield replace(life, without=[])
+    yield replace(life, heir=False)
     yield replace(life, end="stop")
     yield replace(life, length_s=min(life.length_s, 1.0))

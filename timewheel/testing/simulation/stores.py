@@ -26,6 +26,10 @@ class SynchronousSqlite(SqliteStore):
 
         super().__init__(run, run, self.files)
 
+    def another(self) -> SynchronousSqlite:
+        """A second handle on the same journal, as a second process would have it."""
+        return SynchronousSqlite(self.connection, self.files)
+
     def reborn(self) -> SynchronousSqlite:
         """What a next process finds."""
         return SynchronousSqlite(self.connection, MemoryFiles(boot=self.files.boot, mark=self.files.mark))

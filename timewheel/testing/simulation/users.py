@@ -222,9 +222,7 @@ class Users:
 
     def _acknowledge(self, tag: str, job: Job[Any]) -> None:
         if job.args[0] != tag:
-            raise Violated(
-                "I4", f"{tag} got the job of {job.args[0]}, which has another body", job.record
-            )
+            raise Violated("I4", f"{tag} got the job of {job.args[0]}, which has another body", job.record)
         self.jobs[tag] = job
         self.acknowledged[job.id] = tag
 

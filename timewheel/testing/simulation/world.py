@@ -171,15 +171,13 @@ class World:
         self.record.last_step_us = self.elapsed_us
         self.note("clock set", seconds)
 
-    def scheduler(self, without: list[str], **options: Any) -> Scheduler:
-        """A scheduler of this life, with its tasks."""
-        self.limits.begin()
-        scheduler = Scheduler(self.journal, system=self.machine.system, **self.limits.options(), **options)
+    def scheduler(self, journal: FaultyJournal, notices: list[Any], **options: Any) -> Scheduler:
+        """A scheduler of this life, with its tasks; what it notices goes into a list."""
+        scheduler = Scheduler(journal, system=self.machine.system, **self.limits.options(), **options)
         for name in TASKS:
-            if name not in without:
+            if name not in self.life.without:
                 self.register(scheduler, name)
-        scheduler.notices.subscribe(self.record.notices.append)
-        self.users.begin(scheduler)
+        scheduler.notices.subscribe(notices.append)
         return scheduler
 
     def register(self, scheduler: Scheduler, name: str) -> None:
