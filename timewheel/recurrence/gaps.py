@@ -18,7 +18,7 @@ class Lost(NamedTuple):
 
     at_s: int  # the instant of the change
     first_s: int
-    count: int
+    times: int
 
 
 def lost_in_gaps(plan: Plan, after_s: int, until_s: int) -> list[Lost]:
@@ -26,7 +26,7 @@ def lost_in_gaps(plan: Plan, after_s: int, until_s: int) -> list[Lost]:
     if plan.gap is not Gap.SKIP:
         return []
     found = (_lost(plan, change) for change in transitions(plan.zone, after_s, until_s))
-    return [one for one in found if one.count]
+    return [one for one in found if one.times]
 
 
 def _lost(plan: Plan, change: Transition) -> Lost:

@@ -44,12 +44,12 @@ class Occurrence(NamedTuple):
 class Skipped(NamedTuple):
     """Times of a rule that did not run because the clocks skipped them and its policy is SKIP.
 
-    instant_us: when the clocks changed. nominal: the first of the times, naive. count: how many they were.
+    instant_us: when the clocks changed. nominal: the first of these times, naive. times: how many they were.
     """
 
     instant_us: int
     nominal: datetime
-    count: int
+    times: int
 
 
 class Rule(Immutable, ABC):

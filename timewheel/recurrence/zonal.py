@@ -142,7 +142,7 @@ class Zonal(Rule):
         if self.gap is Gap.AUTO:
             return []
         lost = lost_in_gaps(self.plan, after_us // SECOND_US, until_us // SECOND_US)
-        return [Skipped(one.at_s * SECOND_US, _naive(one.first_s), one.count) for one in lost]
+        return [Skipped(one.at_s * SECOND_US, _naive(one.first_s), one.times) for one in lost]
 
     def _fields(self) -> dict[str, Any]:
         """The options as plain data; a calendar is kept by its name."""
