@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import orjson
 
-from timewheel.errors import JournalOwned, JournalUnavailable, JournalUnsafe
+from timewheel.errors import JournalOwned, JournalUnsafe
 from timewheel_storage.sqlite.lock import OwnerLock
 from timewheel_storage.sqlite.mounts import network_type
 from timewheel_storage.sqlite.reserve import Reserve
+from timewheel_storage.sqlite.watched import Watched
 
 if TYPE_CHECKING:
     from timewheel.store.port import Owner
@@ -61,6 +62,12 @@ class Files(Protocol):
     def refuse_if_changed(self, *, log: bool = True) -> None:
         """Raises JournalUnavailable when a file is no longer the one that was opened. `log`: look at the -wal too."""
 
+    def refuse_if_shorter(self) -> None:
+        """Raises JournalUnavailable when a file lost a part since `note_lengths`. For the owner alone."""
+
+    def note_lengths(self) -> None:
+        """Remember how long the files are."""
+
     def wal_bytes(self) -> int:
         """The length of SQLite's write-ahead log."""
 
@@ -83,7 +90,7 @@ class DiskFiles:
         self._lock = OwnerLock(f"{path}.lock", path)
         self._mark = f"{path}.mark"
         self._reserve = Reserve(f"{path}.reserve")
-        self._watched: dict[str, tuple[int, int] | None] = {}
+        self._watched = Watched(path)
 
     def guard(self) -> None:
         """See Files."""
@@ -138,18 +145,19 @@ class DiskFiles:
 
     def watch(self) -> None:
         """See Files."""
-        self._watched = {name: _identity(name) for name in (self.path, f"{self.path}-wal")}
+        self._watched.watch()
 
     def refuse_if_changed(self, *, log: bool = True) -> None:
         """See Files."""
-        for name, identity in self._watched.items():
-            if identity is None or _identity(name) == identity or (name != self.path and not log):
-                continue
-            raise JournalUnavailable(
-                f"{name} is no longer the file that was opened (deleted, moved or replaced): what is written now would "
-                f"be lost; put the journal {self.path} back in its place and start again",
-                path=self.path,
-            )
+        self._watched.refuse_if_changed(log=log)
+
+    def refuse_if_shorter(self) -> None:
+        """See Files."""
+        self._watched.refuse_if_shorter()
+
+    def note_lengths(self) -> None:
+        """See Files."""
+        self._watched.note_lengths()
 
     def wal_bytes(self) -> int:
         """See Files."""
@@ -169,14 +177,6 @@ class DiskFiles:
     def spend_reserve(self) -> bool:
         """See Files."""
         return self._reserve.spend()
-
-
-def _identity(name: str) -> tuple[int, int] | None:
-    try:
-        status = os.stat(name)
-    except OSError:
-        return None
-    return (status.st_dev, status.st_ino)
 
 
 class MemoryFiles:
@@ -221,6 +221,12 @@ class MemoryFiles:
         """Memory stays."""
 
     def refuse_if_changed(self, *, log: bool = True) -> None:
+        """Memory stays."""
+
+    def refuse_if_shorter(self) -> None:
+        """Memory stays."""
+
+    def note_lengths(self) -> None:
         """Memory stays."""
 
     def wal_bytes(self) -> int:

@@ -91,6 +91,7 @@ class Keeper:
     def check(self, connection: sqlite3.Connection) -> None:
         """The duties of every second. Raises JournalUnavailable when the files are not those that were opened."""
         self._files.refuse_if_changed()
+        self._files.refuse_if_shorter()
         (commits,) = ask(connection, "SELECT commits FROM meta WHERE one = 1")
         self._checks += 1
         idle = commits == self._seen and commits != self._written_back
@@ -99,6 +100,7 @@ class Keeper:
             self._checkpoint(connection, "TRUNCATE", commits)
         elif commits - self._written_back >= COMMITS_A_CHECKPOINT or self._checks >= CHECKS_A_CHECKPOINT:
             self._checkpoint(connection, "PASSIVE", commits)
+        self._files.note_lengths()
         self._seen = commits
         self.mark(connection)
 

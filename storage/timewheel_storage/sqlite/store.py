@@ -183,7 +183,9 @@ class SqliteStore(Reads):
                 def write_once() -> None:
                     batch.write(connection, self.path, stamp, owner.boot_id)
 
+                self._files.refuse_if_shorter()  # SQLite would write on behind the cut, and acknowledge
                 write_within(self._files, batch, connection, write_once)
+                self._files.note_lengths()
 
             await self._write(write)
             return batch.outcomes()
