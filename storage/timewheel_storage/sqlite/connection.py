@@ -8,6 +8,7 @@ the one who awaits it is cancelled.
 from __future__ import annotations
 
 import asyncio
+import os
 import sqlite3
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
@@ -163,6 +164,7 @@ def open_reader(files: Files, *, again: bool) -> sqlite3.Connection:
     else:
         schema.make_if_absent(path)
     schema.refuse_at_sight(path)
+    schema.refuse_if_denied(path, os.R_OK | os.W_OK)  # who only reads it today may own it tomorrow
     connection = _connected(path, "ro")
     try:
         schema.admit(connection, path)

@@ -68,10 +68,17 @@ def migrate(connection: sqlite3.Connection) -> None:
 def make_if_absent(path: str) -> None:
     """Make an empty journal, readable by its owner only, unless the file exists.
 
-    Raises JournalUnavailable when it cannot be made, JournalFull when there is no space.
+    Raises JournalUnavailable when it cannot be made, JournalFull when there is no space, JournalCorrupt when there was
+    one: its log is still there.
     """
     if os.path.lexists(path):
         return
+    if os.path.exists(f"{path}-wal") and os.path.getsize(f"{path}-wal"):
+        raise JournalCorrupt(
+            f"{path} is gone, but its log {path}-wal is there, which may hold the newest jobs: put the journal back in "
+            f"its place, or move {path}-wal, {path}-shm and {path}.mark away to begin with an empty one",
+            path=path,
+        )
     side = f"{path}.new.{os.getpid()}.{threading.get_native_id()}"
     try:
         _make(side, path)
@@ -142,6 +149,7 @@ def refuse_at_sight(path: str) -> None:
         status = os.stat(path)
     except OSError as error:
         raise translate_os(error, path) from error
+    refuse_if_denied(path, os.R_OK)
     if not os.path.isfile(path):
         raise JournalUnavailable(f"{path} is not a file: name the file that is to hold the journal", path=path)
     if status.st_size == 0:
@@ -150,6 +158,16 @@ def refuse_at_sight(path: str) -> None:
             "a backup, or delete the file to begin with an empty journal",
             path=path,
         )
+
+
+def refuse_if_denied(path: str, mode: int) -> None:
+    """Raises JournalUnavailable, because of a PermissionError, where SQLite would only say that it cannot open.
+
+    Asked, not tried: to close a descriptor of the file would drop the locks of every connection of this process.
+    """
+    if not os.access(path, mode):
+        denied = PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+        raise translate_os(denied, path) from denied
 
 
 def admit(connection: sqlite3.Connection, path: str) -> None:
