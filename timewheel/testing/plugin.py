@@ -24,6 +24,10 @@ Works with pytest-asyncio (auto and strict) and with anyio's plugin on asyncio. 
     @pytest.mark.timewheel(seed=7)        the order of what is ready at one moment, and chance, are drawn from the seed
     @pytest.mark.timewheel(start=...)     what the wall clock shows at first: an aware datetime
 
+Time stands still for calls in threads that can be seen (asyncio.to_thread, aiosqlite, a journal in SQLite), and waits
+a moment for open sockets; see `timewheel.testing.kit.takeover`. With Hypothesis, or without pytest, make a clock inside
+the test: `async with Clock() as clock, clock.scheduler() as scheduler: ...`.
+
 `--timewheel-seed=7` gives every test a seed, `--timewheel-seed=random` a new one each run. A failed test shows its
 seed, its time, and the jobs that failed or were left.
 """
