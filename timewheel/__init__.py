@@ -52,14 +52,25 @@ if typing.TYPE_CHECKING:
     from timewheel.job import Job
     from timewheel.model import CancelAnswer, JobState, RescheduleAnswer
     from timewheel.policies import Queue, Rate, Retry
+    from timewheel.recurrence.calendar import Calendar
+    from timewheel.recurrence.choices import Fold, Gap
+    from timewheel.recurrence.cron import Cron
+    from timewheel.recurrence.interval import Every
+    from timewheel.recurrence.periods import Civil
     from timewheel.scheduler import Scheduler
     from timewheel.work.classify import Permanent, Snooze, Throttled, Transient
     from timewheel.work.context import current
 
 __all__ = [
+    "Calendar",
     "CancelAnswer",
+    "Civil",
+    "Cron",
     "Draft",
+    "Every",
+    "Fold",
     "ForkedScheduler",
+    "Gap",
     "IdempotencyConflict",
     "InvalidOption",
     "InvalidRule",
@@ -117,6 +128,12 @@ _HOMES = {
     "Queue": "policies",
     "Rate": "policies",
     "Retry": "policies",
+    "Calendar": "recurrence.calendar",
+    "Fold": "recurrence.choices",
+    "Gap": "recurrence.choices",
+    "Cron": "recurrence.cron",
+    "Every": "recurrence.interval",
+    "Civil": "recurrence.periods",
     "Scheduler": "scheduler",
     "Permanent": "work.classify",
     "Snooze": "work.classify",

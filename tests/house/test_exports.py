@@ -13,7 +13,8 @@ from timewheel import errors
 PUBLIC = re.findall(
     r"\w+",
     """
-    CancelAnswer Draft ForkedScheduler IdempotencyConflict InvalidOption InvalidRule InvalidTask InvalidTime
+    Calendar CancelAnswer Civil Cron Draft Every Fold ForkedScheduler Gap IdempotencyConflict InvalidOption
+    InvalidRule InvalidTask InvalidTime
     Job JobCancelled JobDead JobNotFound JobSkipped JobState JournalBusy JournalCorrupt JournalError JournalFull
     JournalNewer JournalOwned JournalTruncated JournalUnavailable JournalUnknown JournalUnsafe NotInJob NotOwner
     NotSerializable NotStarted Overloaded Page PartlyScheduled Permanent Query Queue Rate RescheduleAnswer
