@@ -16,17 +16,17 @@ from timewheel_storage.memory import MemoryStore
 @pytest.mark.slow
 def test_kills_of_an_embedding_program(tmp_path):
     campaign = Campaign(tmp_path, seed=5)
-    campaign.embedded(20)
+    campaign.embedded(10)
     assert not campaign.wrong, "\n".join(campaign.wrong)
-    assert campaign.counts["acknowledgements"] > 100
+    assert campaign.counts["acknowledgements"] > 20
 
 
 @pytest.mark.slow
 def test_kills_of_serve(tmp_path):
     campaign = Campaign(tmp_path, seed=6)
-    campaign.serve(6)
+    campaign.serve(3)
     assert not campaign.wrong, "\n".join(campaign.wrong)
-    assert campaign.counts["acknowledgements"] > 20
+    assert campaign.counts["serve kills"] == 3
 
 
 # ---- the judge -------------------------------------------------------------------------------------------------------

@@ -4,6 +4,8 @@ does not wait for it."""
 from __future__ import annotations
 
 import json
+from contextlib import ExitStack
+from typing import Any
 
 import pytest
 
@@ -71,28 +73,37 @@ HOLDS = """
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("held_s", [3, 60])
-def test_b61_b62_a_hundred_jobs_fire_while_another_program_holds_the_lock(tmp_path, held_s):
+def test_b61_b62_a_hundred_jobs_fire_while_another_program_holds_the_lock(tmp_path):
     """3 s: SQLite itself waits. 60 s: commits are tried again, in view, and nothing is lost or run twice."""
-    with Child(tmp_path, FIRES) as child:
-        assert child.line() == "ready"
-        with Child(tmp_path, HOLDS, held_s, name="holds") as other:
+    with ExitStack() as children:
+        pairs = {}
+        for held_s in (3, 60):
+            folder = tmp_path / str(held_s)
+            folder.mkdir()
+            child = children.enter_context(Child(folder, FIRES))
+            assert child.line() == "ready"
+            other = children.enter_context(Child(folder, HOLDS, held_s, name="holds"))
             assert other.line() == "locked"
             child.tell("locked")
+            pairs[held_s] = (child, other)
+        for held_s, (child, other) in pairs.items():
             assert other.line() == "unlocked"
             child.tell("unlocked")
-        seen = json.loads(child.line())
-        assert seen["starts"] == list(range(101))
-        assert seen["read"] >= 100  # reads went on
-        assert seen["after"] == "None"
-        assert seen["held_s"] > held_s * 0.9
-        assert seen["gap_s"] < 0.25, seen["gap_s"]  # on a machine of two busy cores; see the note for what was measured
-        if held_s > 30:
-            assert "JournalBusy" in seen["troubles"]
-            assert 1 <= len(seen["lines"]) <= 2, seen["lines"]
-            assert "a commit failed: JournalBusy" in seen["lines"][0]
-        else:
-            assert seen["troubles"] == ["NoneType"]
-        assert json.loads(child.line()) == []
-        assert child.end() == 0
-        (tmp_path / "measured.json").write_text(json.dumps(seen))
+            seen = json.loads(child.line())
+            _judge(held_s, seen)
+            assert json.loads(child.line()) == []
+            assert child.end() == 0
+
+
+def _judge(held_s: float, seen: dict[str, Any]) -> None:
+    assert seen["starts"] == list(range(101))
+    assert seen["read"] >= 100  # reads went on
+    assert seen["after"] == "None"
+    assert seen["held_s"] > held_s * 0.9
+    assert seen["gap_s"] < 0.25, seen["gap_s"]  # 8 ms and 40 ms were measured on a machine with more to do than cores
+    if held_s > 30:
+        assert "JournalBusy" in seen["troubles"]
+        assert 1 <= len(seen["lines"]) <= 2, seen["lines"]
+        assert "a commit failed: JournalBusy" in seen["lines"][0]
+    else:
+        assert seen["troubles"] == ["NoneType"]
