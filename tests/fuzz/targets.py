@@ -19,6 +19,7 @@ from zoneinfo import ZoneInfo
 
 import orjson
 
+from tests.fuzz import recurrences
 from tests.fuzz.rows import COLUMNS, rows
 from timewheel.cli.parser import _count, _port, _positive, _seconds
 from timewheel.codec import MAX_CALL_BYTES, dumps_call, dumps_result, loads_call, loads_result
@@ -266,6 +267,7 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
     "values": values,
     "bodies": bodies,
     "rows": rows,
+    "recurrences": recurrences.recurrences,
 }
 _STORED = [
     b"[]",
@@ -277,6 +279,7 @@ _STORED = [
     b'[{"$tw:frozenset":[[1]]},{"$tw:decimal":"sNaN"},{"$tw:datetime":["2026-01-05T00:00:00",0,[1,"x"]]}]',
 ]
 SEEDS: dict[str, list[bytes]] = {
+    "recurrences": recurrences.SEEDS,
     "times": [
         b"2026-01-05T00:00:00Z",
         b"2026-01-05t01:00:00.123456789+01:00",
