@@ -299,7 +299,7 @@ def test_fixtures_of_the_same_name_are_left_alone(tmp_path):
 
 def test_the_plugin_is_declared():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    assert project["entry-points"]["pytest11"] == {"timewheel": "timewheel.testing.plugin"}
+    assert project["entry-points"]["pytest11"] == {"timewheel.testing.plugin": "timewheel.testing.plugin"}
 
 
 def test_the_plugin_imports_nothing_heavy():
