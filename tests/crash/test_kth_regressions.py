@@ -9,13 +9,14 @@ import sqlite3
 import pytest
 
 from tests.simulation.helpers import SlowStore, Stage
-from timewheel.errors import JournalCorrupt, JournalFull, JournalUnavailable, JournalUnknown
+from timewheel.errors import JournalCorrupt, JournalFull, JournalOwned, JournalUnavailable, JournalUnknown
 from timewheel.store.port import JobFilter
 from timewheel.testing.builders import owner, stamp, submit
 from timewheel_storage.memory import MemoryStore
 from timewheel_storage.sqlite import SqliteStore, schema
 from timewheel_storage.sqlite.connection import Connections
 from timewheel_storage.sqlite.files import DiskFiles
+from timewheel_storage.sqlite.lock import OwnerLock
 
 
 def failing(code: int) -> sqlite3.OperationalError:
@@ -114,6 +115,23 @@ def test_a_side_file_that_cannot_be_deleted_hides_no_error(tmp_path, monkeypatch
     monkeypatch.setattr(os, "unlink", unlink)
     with pytest.raises(JournalFull):
         schema.make_if_absent(str(tmp_path / "journal.db"))
+
+
+def test_a_lock_that_cannot_be_signed_is_held_all_the_same(tmp_path, monkeypatch):
+    """Its text is for people; an I/O error on it came out of start as an OSError."""
+    for name in ("pwrite", "ftruncate"):
+        with monkeypatch.context() as patch:
+
+            def fail(*_):
+                raise OSError(5, "injected")
+
+            patch.setattr(os, name, fail)
+            lock, other = (OwnerLock(str(tmp_path / "lock"), "journal.db") for _ in range(2))
+            lock.take(1)
+            lock.sign(1, 2)
+            with pytest.raises(JournalOwned):
+                other.take(1)
+            lock.release()
 
 
 async def test_a_failed_take_over_can_be_tried_again_with_the_same_store(tmp_path):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import fcntl
 import os
 import socket
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 from weakref import WeakSet
@@ -63,11 +64,12 @@ class OwnerLock:
         raise JournalUnavailable(f"{self._name} is deleted again and again: see what does it", path=self._path)
 
     def sign(self, since_us: int, epoch: int | None) -> None:
-        """Write down who holds it."""
+        """Write down who holds it. It is held, too, where that cannot be written."""
         if self._descriptor is not None:
             content = orjson.dumps(_self(since_us, epoch))
-            os.pwrite(self._descriptor, content, 0)
-            os.ftruncate(self._descriptor, len(content))
+            with suppress(OSError):
+                os.pwrite(self._descriptor, content, 0)
+                os.ftruncate(self._descriptor, len(content))
 
     def release(self) -> None:
         """Give it back; harmless when it is not held. The file stays: deleting it would race with the next owner."""
