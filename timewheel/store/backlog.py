@@ -77,10 +77,11 @@ class Backlog:
         return {change.job_id for change, _ in self.settles}
 
     def drop_beginnings(self) -> list[Entry]:
-        """Take out every submission, verb and claim that waits."""
-        dropped = [*self.verbs, *self.submits, *self.claims]
+        """Take out every submission, verb and claim that waits, and the settings of queues."""
+        dropped = [entry for entry in self if isinstance(entry[0], REFUSED_WHILE_FULL)]
         for queue in (self.verbs, self.submits, self.claims):
             queue.clear()
+        self.rest = deque(entry for entry in self.rest if not isinstance(entry[0], REFUSED_WHILE_FULL))
         return dropped
 
     def empty(self) -> list[Entry]:
