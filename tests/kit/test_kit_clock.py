@@ -12,6 +12,7 @@ import pytest
 
 from timewheel import InvalidTime, Retry, Scheduler, current
 from timewheel.testing import Clock, Deadlock, NotVirtual
+from timewheel.testing.kit import turns
 from timewheel.testing.virtual import T0
 
 DAY_S = 86_400
@@ -224,7 +225,9 @@ async def test_the_machine_sleeps(stage, caplog):
     assert diary.lines == [("ran", 3 * 3600)]
 
 
-async def test_sync_handlers_run_in_threads_one_at_a_time_and_may_use_blocking(stage):
+async def test_sync_handlers_run_in_threads_one_at_a_time_and_may_use_blocking(stage, monkeypatch):
+    monkeypatch.setattr(turns, "TURN_S", 120)  # so that a turn which is not handed on in time is noticed
+    begun = time.monotonic()
     clock, scheduler, diary = stage
     ran = []
 
@@ -246,6 +249,7 @@ async def test_sync_handlers_run_in_threads_one_at_a_time_and_may_use_blocking(s
     job = await scheduler.now(asks)
     assert (await job.wait()).state == "COMPLETED"
     assert diary.lines == [("SCHEDULED", 0), ("answered", 7200)]
+    assert time.monotonic() - begun < 110
 
 
 async def test_a_sync_handler_that_waits_for_its_cancel_gets_it(stage):
@@ -285,6 +289,22 @@ async def test_the_same_seed_gives_the_same_run_and_another_seed_another():
     assert await run(7) == await run(7)
     assert await run(7) != await run(8)
     assert await run(None) == await run(None)
+
+
+async def test_a_seed_shuffles_what_is_ready_at_one_moment():
+    async def run(seed):
+        async with Clock(seed=seed):
+            order = []
+
+            async def step(number):
+                order.append(number)
+
+            await asyncio.gather(*(asyncio.create_task(step(number)) for number in range(30)))
+            return order
+
+    assert await run(None) == list(range(30))
+    assert await run(7) == await run(7) != list(range(30))
+    assert await run(8) != await run(7)
 
 
 async def test_a_clock_starts_where_it_is_told():
