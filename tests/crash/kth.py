@@ -99,6 +99,9 @@ class Campaign:
         self._waiting = [(life, fault) for life in lives for fault in faults]
         self._step, self._offset = step, offset
         self._lock = threading.Lock()
+        self._began = time.monotonic()
+        self.to: Path | None = None  # where the report is written, as far as it goes
+        self.done: list[str] = []  # every k of these was tried
         self.cases = 0
         self.faults = 0
         self.reached: dict[str, int] = {}  # k of the last call that met a fault
@@ -133,6 +136,13 @@ class Campaign:
                 self._count(result)
             beyond = 0 if result["hit"] else beyond + 1
             kth += self._step
+        with self._lock:
+            self.done.append(f"{life} {fault}")
+            self._write()
+
+    def _write(self) -> None:
+        if self.to is not None:
+            self.to.write_text(json.dumps(self.report(), indent=1) + "\n")
 
     def _count(self, result: dict[str, Any]) -> None:
         name = f"{result['life']} {result['fault']}"
@@ -145,15 +155,18 @@ class Campaign:
         if result["wrong"]:
             self.wrong.append(result)
             show(result)
+        if self.cases % 50 == 0:
+            self._write()
 
-    def report(self, seconds: float) -> dict[str, Any]:
+    def report(self) -> dict[str, Any]:
         """As the project's reports are."""
         return {
             "method": "k-th I/O",
             "cases": self.cases,
             "faults": self.faults,
             "violations": len(self.wrong),
-            "seconds": round(seconds, 1),
+            "seconds": round(time.monotonic() - self._began, 1),
+            "done": self.done,
             "reached": self.reached,
             "codes": dict(sorted(self.codes.items())),
             "errors": dict(sorted(self.met.items())),
@@ -178,17 +191,15 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--fault", choices=list(shim.FAULTS), action="append", help="only this fault (may be repeated)")
     parser.add_argument("--k", type=int, help="only this k")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--report", type=Path, help="write the result to this file, as JSON")
+    parser.add_argument("--report", type=Path, help="write the result to this file, as JSON, as it goes on")
     given = parser.parse_args(arguments)
     lives, faults = given.life or list(LIVES), given.fault or list(shim.FAULTS)
     if given.k is not None:
         return one(Case(lives[0], faults[0], given.k))
-    began = time.monotonic()
-    campaign = Campaign(lives, faults, 1 if given.all else given.every, given.offset)
+    campaign = Campaign(lives, faults, 1 if given.all else given.every, 1 if given.all else given.offset)
+    campaign.to = given.report
     campaign.run(given.workers)
-    report = campaign.report(time.monotonic() - began)
-    if given.report is not None:
-        given.report.write_text(json.dumps(report, indent=1) + "\n")
+    report = campaign.report()
     summary = {key: value for key, value in report.items() if key != "wrong"}
     sys.stdout.write(json.dumps(summary, indent=1) + "\n")
     return 1 if campaign.wrong or not campaign.faults else 0

@@ -10,10 +10,10 @@ import gc
 import json
 import logging
 import os
+import select
 import shutil
 import signal
 import sys
-import time
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -39,15 +39,14 @@ def in_a_child(work: Callable[[], int], errors: Path) -> tuple[int, bool]:
             traceback.print_exc()
         finally:
             os._exit(code)
-    ends = time.monotonic() + LIMIT_S
-    while True:
-        done, status = os.waitpid(child, os.WNOHANG)
-        if done:
-            return status, False
-        if time.monotonic() > ends:
+    ended = os.pidfd_open(child)
+    try:
+        late = not select.select([ended], [], [], LIMIT_S)[0]
+        if late:
             os.kill(child, signal.SIGKILL)
-            return os.waitpid(child, 0)[1], True
-        time.sleep(0.002)
+        return os.waitpid(child, 0)[1], late
+    finally:
+        os.close(ended)
 
 
 class Worker:
