@@ -158,7 +158,7 @@ class Rates(Checker):
     @classmethod
     def _queue(cls, world: World, name: str, rate: dict[str, float]) -> None:
         excused = {record.end for record in world.lives if record.longest_commit_us > PATIENCE_US}
-        starts: list[int] = []
+        starts: list[Token] = []
         counting = True
         for place, fact in enumerate(world.log):
             if place in excused:
@@ -167,15 +167,16 @@ class Rates(Checker):
                 counting = fact.queue == "*"
                 starts = starts if counting else []
             if isinstance(fact, Token) and counting and name in ("*", fact.queue):
-                starts.append(fact.steady_us)
+                starts.append(fact)
                 cls._window(name, starts, rate)
 
     @classmethod
-    def _window(cls, name: str, starts: list[int], rate: dict[str, float]) -> None:
-        """The newest start against each before it."""
+    def _window(cls, name: str, starts: list[Token], rate: dict[str, float]) -> None:
+        """The newest start against each before it; by steady time, which a boot may set back a little, or elapsed."""
         newest = starts[-1]
         for number, start in enumerate(reversed(starts), 1):
-            window_s = (newest - start) / SECOND_US
+            steady_us, elapsed_us = newest.steady_us - start.steady_us, newest.elapsed_us - start.elapsed_us
+            window_s = max(steady_us, elapsed_us) / SECOND_US
             allowed = rate["count"] / rate["per_s"] * window_s + rate["burst"]
             cls.demand(number <= allowed + 1e-6, f"{number} starts of {name} in {window_s} s", newest, start)
             if number > 60:  # a window that long hides nothing that a shorter one does not show
