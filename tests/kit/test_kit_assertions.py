@@ -68,6 +68,8 @@ async def test_what_has_ended_is_scheduled_no_more_and_what_runs_is(stage):
     assert [job.state for job in assert_scheduled(long)] == ["ACTIVE"]
     await clock.advance("2h")
     assert_not_scheduled(long)
+    with pytest.raises(AssertionError, match="no job is scheduled"):
+        assert_scheduled(long)
     assert_drained()
 
 
