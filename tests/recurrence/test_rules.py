@@ -215,7 +215,11 @@ def test_a_whole_missing_day_is_one_run() -> None:
     rule = Cron("0 0 * * *", tz="Pacific/Apia")
     moved = first(rule, "2011-12-29T12:00Z")
     assert (moved.nominal, moved.notes) == (datetime(2011, 12, 31), ())
-    assert rule.count(moved.instant_us - 1, moved.instant_us) == 1
+    day = 86_400 * 10**6
+    assert rule.count(moved.instant_us - 10**6, moved.instant_us) == 1
+    assert rule.count(moved.instant_us, moved.instant_us + day) == 1
+    assert rule.count(moved.instant_us - day, moved.instant_us + day) == 2
+    assert rule.latest(0, moved.instant_us) == moved
     noon = first(Cron("0 12 30 * *", tz="Pacific/Apia"), "2011-12-29T12:00Z")
     assert (noon.nominal, noon.local, noon.notes) == (datetime(2011, 12, 30, 12), datetime(2011, 12, 31), (Note.GAP,))
 
