@@ -220,6 +220,14 @@ async def test_a_damaged_header(journal):
     await refused(journal, JournalCorrupt)
 
 
+async def test_a_schema_with_letters_that_are_none(journal):
+    """SQLite's message quotes it, and Python cannot decode the message."""
+    content = journal.read_bytes()
+    assert b"CREATE TABLE keys (" in content
+    journal.write_bytes(content.replace(b"CREATE TABLE keys (", b"CREATE TABLE keys \xa8"))
+    assert "damaged" in await refused(journal, JournalCorrupt)
+
+
 @pytest.mark.parametrize("keep", ["half", "one page less", "one page"])
 async def test_a_truncated_file(journal, keep):
     size = journal.stat().st_size

@@ -100,7 +100,12 @@ def numbered(values: Sequence[Any]) -> dict[str, Any]:
 
 def do(connection: sqlite3.Connection, statement: str, values: Sequence[Any]) -> sqlite3.Cursor:
     """Run a statement with the values of ?1, ?2, ..."""
-    return connection.execute(statement, numbered(values))
+    try:
+        return connection.execute(statement, numbered(values))
+    except UnicodeDecodeError as error:  # SQLite's message quotes a damaged schema, and Python cannot read it
+        damaged = sqlite3.DatabaseError("malformed database schema, with letters that cannot be shown")
+        damaged.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+        raise damaged from error
 
 
 def ask(connection: sqlite3.Connection, statement: str, values: Sequence[Any] = ()) -> Any:
