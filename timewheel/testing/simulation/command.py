@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TextIO
 
 from timewheel.testing.simulation.campaign import Tally, run_campaign
 from timewheel.testing.simulation.drawing import draw_plan
@@ -26,6 +27,13 @@ from timewheel.testing.simulation.stores import STORES
 MOST_SEEDS = 10_000_000
 LINE_EVERY_S = 5.0
 SHRINK_S = 60.0
+
+
+def say(text: str, stream: TextIO | None = None) -> None:
+    """Write a line, at once."""
+    stream = stream or sys.stdout
+    stream.write(f"{text}\n")
+    stream.flush()
 
 
 def seeds_of(text: str) -> range:
@@ -99,14 +107,14 @@ def _one(made: argparse.ArgumentParser, given: argparse.Namespace) -> int:
     else:
         plan = draw_plan(given.seeds[0], given.store[0])
     began = time.monotonic()
-    outcome = run_plan(plan, teller=print if given.trace else None)
+    outcome = run_plan(plan, teller=say if given.trace else None)
     tally = Tally()
     tally.add(outcome)
     tally.took_s = time.monotonic() - began
     if outcome.violation is not None:
         _found(outcome.violation)
     _tell(tally)
-    print(f"trace {outcome.trace}")
+    say(f"trace {outcome.trace}")
     return _finish(given, tally)
 
 
@@ -117,34 +125,34 @@ def _finish(given: argparse.Namespace, tally: Tally) -> int:
         return 0
     first = tally.violations[0]
     if not given.no_shrink:
-        print(f"\ncutting the plan of seed {first.seed} down, for at most {SHRINK_S:g} s ...", flush=True)
+        say(f"\ncutting the plan of seed {first.seed} down, for at most {SHRINK_S:g} s ...")
         first = shrink(first, bound_s=SHRINK_S)
     _show(first, given.keep)
     return 1
 
 
 def _found(violation: Violation) -> None:
-    print(f"VIOLATED  {violation}\n", flush=True)
+    say(f"VIOLATED  {violation}\n")
 
 
 def _show(violation: Violation, keep: Path | None) -> None:
-    print(f"\n{violation.message}\n\nin this plan:\n\n{violation.plan}\n")
+    say(f"\n{violation.message}\n\nin this plan:\n\n{violation.plan}\n")
     if keep is not None:
         keep.write_text(violation.plan.to_json() + "\n", encoding="utf-8")
-        print(f"replay it: python -m timewheel.testing.simulation --plan {keep}")
+        say(f"replay it: python -m timewheel.testing.simulation --plan {keep}")
     else:
-        print(f"as data (write it to a file and give that to --plan): {violation.plan.to_json()}")
+        say(f"as data (write it to a file and give that to --plan): {violation.plan.to_json()}")
 
 
 def _tell(tally: Tally) -> None:
     days = tally.virtual_s / 86_400
-    print(
+    say(
         f"{tally.seeds:,} seeds, {tally.lives:,} lives, {days:,.1f} virtual days in {tally.took_s:.1f} s; "
         f"{tally.jobs:,} jobs, {tally.attempts:,} attempts, {tally.counts['commits']:,} commits"
     )
     faults = tally.faults()
-    print(f"{sum(faults.values()):,} faults: " + ", ".join(f"{count:,} {kind}" for kind, count in faults.items()))
-    print(f"{len(tally.violations)} violations")
+    say(f"{sum(faults.values()):,} faults: " + ", ".join(f"{count:,} {kind}" for kind, count in faults.items()))
+    say(f"{len(tally.violations)} violations")
 
 
 @contextmanager
@@ -179,6 +187,6 @@ def _plain(total: int) -> Callable[[Tally], None]:
         if tally.took_s - told_s >= LINE_EVERY_S:
             told_s = tally.took_s
             done = f"{tally.seeds:,} of {total:,} seeds, {tally.lives:,} lives"
-            print(f"{done}, {len(tally.violations)} violations, {tally.took_s:.0f} s", file=sys.stderr, flush=True)
+            say(f"{done}, {len(tally.violations)} violations, {tally.took_s:.0f} s", sys.stderr)
 
     return progress
