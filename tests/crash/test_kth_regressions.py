@@ -11,7 +11,7 @@ import pytest
 from tests.simulation.helpers import SlowStore, Stage
 from timewheel.errors import JournalCorrupt, JournalFull, JournalOwned, JournalUnavailable, JournalUnknown
 from timewheel.store.port import JobFilter
-from timewheel.testing.builders import owner, stamp, submit
+from timewheel.testing.builders import claim, owner, stamp, submit
 from timewheel_storage.memory import MemoryStore
 from timewheel_storage.sqlite import SqliteStore, schema
 from timewheel_storage.sqlite.connection import Connections
@@ -178,6 +178,16 @@ async def test_a_read_that_fails_in_a_commit_is_found_out_by_opening_again(bench
         await bench.store.commit([submit(1)], stamp(1))
     await bench.store.reopen()
     await bench.store.commit([submit(1)], stamp(1))
+
+
+async def test_a_row_that_makes_no_sense_is_damage_at_once(bench):
+    """Opening again would not find it."""
+    await bench.store.commit([submit(1)], stamp(1))
+    await bench.connections.transact(lambda connection: connection.execute("UPDATE kinds SET retry = 'x'"))
+    with pytest.raises(JournalCorrupt, match="makes no sense"):
+        await bench.store.commit([claim(1)], stamp(1))
+    with pytest.raises(JournalCorrupt, match="makes no sense"):
+        await bench.store.job(1)
 
 
 @pytest.mark.parametrize("code", [sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_IOERR_READ, sqlite3.SQLITE_IOERR_FSYNC])

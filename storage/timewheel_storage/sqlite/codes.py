@@ -76,12 +76,16 @@ def _cleaned(value: Any) -> Any:
 NONSENSE = (ValueError, TypeError, LookupError)  # what reading a value raises that nobody can have written
 
 
-def damaged(what: str, error: Exception) -> sqlite3.DatabaseError:
+class Nonsense(sqlite3.DatabaseError):
+    """A row that nobody can have written; unlike SQLite's own complaints never due to a read that failed."""
+
+
+def damaged(what: str, error: Exception) -> Nonsense:
     """The error for a row with NONSENSE in it: damage to the file, as SQLite itself would say it.
 
     It keeps no checksums of its pages: a text in which a bit has changed is as good to it as any other.
     """
-    found = sqlite3.DatabaseError(f"{what} makes no sense: {error}")
+    found = Nonsense(f"{what} makes no sense: {error}")
     found.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
     found.sqlite_errorname = "SQLITE_CORRUPT"
     return found

@@ -14,6 +14,7 @@ from timewheel.errors import (
     JournalUnavailable,
     JournalUnknown,
 )
+from timewheel_storage.sqlite.codes import Nonsense
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -60,9 +61,11 @@ def translate(error: sqlite3.Error, path: str) -> JournalError:
 def in_doubt(error: sqlite3.Error | JournalCorrupt) -> bool:
     """Whether only opening the journal again can tell what is wrong with it.
 
-    SQLite calls a database damaged when a read fails (EIO), too. Opening checks the pages.
+    SQLite calls a database damaged when a read fails (EIO), too. Opening checks the pages, but not what stands in them.
     """
-    return isinstance(error, JournalCorrupt) or code_of(error) in (sqlite3.SQLITE_IOERR, *CORRUPT)
+    if isinstance(error, JournalCorrupt):
+        return not isinstance(error.__cause__, Nonsense)
+    return code_of(error) in (sqlite3.SQLITE_IOERR, *CORRUPT) and not isinstance(error, Nonsense)
 
 
 def unknown(error: sqlite3.Error | JournalCorrupt, path: str) -> JournalUnknown:
