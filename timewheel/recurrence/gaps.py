@@ -31,11 +31,14 @@ def lost_in_gaps(plan: Plan, after_s: int, until_s: int) -> list[Lost]:
 
 def _lost(plan: Plan, change: Transition) -> Lost:
     first_s, end_s = change.at_s + change.before_s, change.at_s + change.after_s
-    first, count = None, 0
+    first, count = 0, 0
     for day in range(EPOCH_DAY + first_s // DAY_S, EPOCH_DAY + (end_s - 1) // DAY_S + 1):
-        if plan.dates.next(day) == day:
-            start = start_s(day)
-            time_s = plan.times.first(max(0, first_s - start), min(DAY_S, end_s - start))
-            count += plan.times.between(max(0, first_s - start), min(DAY_S, end_s - start))
-            first = start + time_s if first is None and time_s is not None else first
-    return Lost(change.at_s, first or 0, count)
+        if plan.dates.next(day) != day:
+            continue
+        start = start_s(day)
+        low = plan.times.below(max(0, first_s - start))
+        lost = plan.times.below(min(DAY_S, end_s - start)) - low
+        if lost and not count:
+            first = start + plan.times.at(low)
+        count += lost
+    return Lost(change.at_s, first, count)
