@@ -89,7 +89,9 @@ class _Life:
             async with aiohttp.ClientSession() as session:
                 while self._ended.draining is None:
                     async with session.get(f"{self.url}/readyz") as answer:
-                        if answer.status != 200:
+                        drains = answer.status != 200
+                    if drains:  # what had passed the gate by then takes its first step within a turn of the loop
+                        async with session.get(f"{self.url}/livez"):
                             self._ended.draining = moment()
         if self._ended.draining is None:  # it has stopped already
             self._ended.draining = moment()
