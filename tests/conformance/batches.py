@@ -1,27 +1,34 @@
 """Random batches of changes, aimed at what the journal holds, now and then beside it."""
 
 from dataclasses import replace
+from random import Random
 
-from hypothesis import strategies as st
-
-from timewheel.model import SECOND_US, ClockKind, JobState, WaitingReason
+from timewheel.model import SECOND_US, AttemptState, ClockKind, JobState, WaitingReason
 from timewheel.store.changes import AddEntry, Cancel, PruneKeys, PutQueue, Reschedule, SaveLimits, Settle, Unhold
 from timewheel.testing.builders import SETTLES, claim, later, submit
 
 UNKNOWN_ID = 1 << 50
 TASKS = ("t0", "t1", "t2")
-OFFSETS = st.sampled_from([-10 * SECOND_US, -SECOND_US, -1, 0, 0, 1, 20_000, SECOND_US])
+OFFSETS = (-10 * SECOND_US, -SECOND_US, -1, 0, 0, 1, 20_000, SECOND_US)
 ENDINGS = (*sorted(SETTLES), "retry", "retry", "overrun", "unresolvable")
-NAMES = st.sampled_from(["a", "b", "ž"])
-CLOCKS = st.sampled_from(ClockKind)
-KINDS = ("settle",) * 4 + ("claim",) * 4 + ("submit",) * 4 + ("cancel", "reschedule") * 2 + ("unhold", "unhold", "rest")
+AS_CLAIMED = (0,) * 8 + (-1, 1)
+NAMES = ("a", "b", "ž")
+KINDS = (
+    *("settle",) * 5,
+    *("claim",) * 4,
+    *("submit",) * 4,
+    *("cancel", "reschedule", "unhold") * 2,
+    *("rest", "prune"),
+)
 
 
 class BatchMaker:
-    """Draws a batch for a journal that now holds `dump`."""
+    """Makes a batch, from a seed, for a journal that now holds `dump`."""
 
-    def __init__(self, draw, dump, now, next_id):
-        self._draw = draw
+    def __init__(self, seed, dump, now, next_id):
+        self._chance = Random(seed)
+        self._one_of = self._chance.choice
+        self._number = self._chance.randint
         self._jobs = dump["jobs"]
         self._attempts = dump["attempts"]
         self._now = now
@@ -29,102 +36,117 @@ class BatchMaker:
         self._targets = set()  # of Settle, Cancel, Reschedule: one a job
 
     def batch(self, least, most):
-        kinds = self._draw(st.lists(st.sampled_from(KINDS), min_size=least, max_size=most))
+        kinds = [self._one_of(KINDS) for _ in range(self._number(least, most))]
         changes = [getattr(self, f"_{kind}")() for kind in kinds]
         return [change for change in changes if change is not None]
 
-    def _pick(self, *states):
-        """A job's id: one in these states if there is one, sometimes any other, sometimes none."""
-        ids = sorted(job_id for job_id, job in self._jobs.items() if job.state in states)
-        if not ids or self._draw(st.integers(0, 9)) == 0:
-            ids = [*sorted(self._jobs), UNKNOWN_ID]
-        return self._draw(st.sampled_from(ids))
+    def _maybe(self, values):
+        return self._one_of(values) if self._number(0, 1) else None
 
-    def _target(self, *states):
-        job_id = self._pick(*states)
+    def _some(self, values, most):
+        return [self._one_of(values) for _ in range(self._number(0, most))]
+
+    def _pick(self, *states, others=1):
+        """A job's id: one in these states if there is one; `others` times in ten any other, or none."""
+        ids = sorted(job_id for job_id, job in self._jobs.items() if job.state in states)
+        if not ids or self._number(0, 9) < others:
+            ids = [*sorted(self._jobs), UNKNOWN_ID]
+        return self._one_of(ids)
+
+    def _target(self, *states, others=1):
+        job_id = self._pick(*states, others=others)
         if job_id in self._targets:
             return None
         self._targets.add(job_id)
         return job_id
 
     def _settle(self):
-        job_id = self._target(JobState.ACTIVE)
+        job_id = self._target(JobState.ACTIVE, others=2)
         if job_id is None:
             return None
-        job = self._jobs.get(job_id)
-        attempt = self._attempts.get((job_id, job.attempt)) if job else None
-        number, epoch = (attempt.number, attempt.epoch) if attempt else (1, 1)
-        settle: Settle = SETTLES[self._draw(st.sampled_from(ENDINGS))](job_id)
+        number, epoch = self._attempt_of(self._jobs.get(job_id))
+        settle: Settle = SETTLES[self._one_of(ENDINGS)](job_id)
         changes = {
-            "attempt": number + self._draw(st.sampled_from([0] * 8 + [-1, 1])),
-            "claim_epoch": epoch + self._draw(st.sampled_from([0] * 8 + [-1, 1])),
-            "failures": self._draw(st.integers(0, 5)),
-            "losses": self._draw(st.integers(0, 4)),
-            "finished_at": self._draw(st.none() | st.just(self._now.wall_us)),
-            "error": self._draw(st.none() | NAMES),
+            "attempt": number + self._one_of(AS_CLAIMED),
+            "claim_epoch": epoch + self._one_of(AS_CLAIMED),
+            "finished_at": self._maybe([self._now.wall_us]),
         }
+        if settle.attempt_state is not AttemptState.SUCCEEDED or self._number(0, 1):  # else as most jobs end
+            changes["failures"] = self._number(0, 5)
+            changes["losses"] = self._number(0, 4)
+            changes["error"] = self._maybe(NAMES)
         if settle.due_at is not None:
-            changes["due_at"] = self._now.steady_us + self._draw(OFFSETS)
+            changes["due_at"] = self._now.steady_us + self._one_of(OFFSETS)
         return replace(settle, **changes)
 
+    def _attempt_of(self, job):
+        """Number and epoch of an attempt as it was claimed: the newest, or now and then one that ended long ago."""
+        if job is None or job.attempt == 0:
+            return 1, 1
+        number = job.attempt
+        if number > 1 and self._number(0, 4) == 0:
+            number = self._number(1, number - 1)
+        return number, self._attempts[job.job_id, number].epoch
+
     def _cancel(self):
-        job_id = self._target(JobState.SCHEDULED, JobState.ACTIVE, JobState.WAITING)
-        return job_id and Cancel(job_id, self._draw(st.sampled_from(["", "enough"])), self._draw(st.booleans()))
+        job_id = self._target(JobState.SCHEDULED, JobState.ACTIVE, JobState.ACTIVE, JobState.WAITING)
+        return job_id and Cancel(job_id, self._one_of(["", "enough"]), self._one_of([True, False]))
 
     def _reschedule(self):
         job_id = self._target(JobState.SCHEDULED, JobState.ACTIVE, JobState.WAITING)
-        clock = self._draw(CLOCKS)
-        at = self._now.on(clock) + self._draw(OFFSETS)
-        return job_id and Reschedule(job_id, clock, at, self._draw(st.booleans()))
+        clock = self._one_of(list(ClockKind))
+        at = self._now.on(clock) + self._one_of(OFFSETS)
+        return job_id and Reschedule(job_id, clock, at, self._one_of([True, False]))
 
     def _submit(self):
-        clock = self._draw(CLOCKS)
-        key = self._draw(st.none() | NAMES)
-        task = self._draw(st.sampled_from(TASKS))
-        self.next_id += self._draw(st.integers(1, 3))
+        clock = self._one_of(list(ClockKind))
+        key = self._maybe(NAMES)
+        task = self._one_of(TASKS)
+        self.next_id += self._number(1, 3)
         return submit(
             self.next_id,
             importable=task == "t0",
             task=task,
-            queue=self._draw(NAMES),
-            priority=self._draw(st.sampled_from([5, 5, 0])),
+            queue=self._one_of(NAMES),
+            priority=self._one_of([5, 5, 0]),
             clock=clock,
-            scheduled_at=self._now.on(clock) + self._draw(OFFSETS),
-            misfire_grace_us=self._draw(st.sampled_from([None, None, 0, SECOND_US])),
-            tags=self._draw(st.sampled_from([(), ("x",), ("x", "y")])),
+            scheduled_at=self._now.on(clock) + self._one_of(OFFSETS),
+            timeout_us=self._one_of([None, *range(1, 6)]),
+            misfire_grace_us=self._one_of([None, None, 0, SECOND_US]),
+            tags=self._one_of([(), ("x",), ("x", "y")]),
             idempotency_key=key,
-            digest=key and self._draw(st.sampled_from(["d1", "d1", "d2"])),
+            digest=key and self._one_of(["d1", "d1", "d2"]),
         )
 
     def _claim(self):
         new = range(self.next_id, self.next_id - 4, -1)
-        hints = [self._pick(JobState.SCHEDULED) for _ in range(self._draw(st.integers(1, 6)))]
-        hints += self._draw(st.lists(st.sampled_from(new), max_size=3))
+        hints = [self._pick(JobState.SCHEDULED) for _ in range(self._number(1, 6))]
+        hints += self._some(new, 3)
         return claim(
             *hints,
-            ahead_us=self._draw(st.sampled_from([0, 20_000])),
-            watching_since=later(self._draw(st.sampled_from([0, 0, -SECOND_US, -60 * SECOND_US])), self._now),
-            last_chances=self._draw(st.integers(0, 1)),
+            ahead_us=self._one_of([0, 20_000]),
+            watching_since=later(self._one_of([0, 0, -SECOND_US, -60 * SECOND_US]), self._now),
+            last_chances=self._number(0, 1),
         )
 
     def _unhold(self):
         ids = [self._pick(JobState.WAITING) for _ in range(4)]
         return Unhold(
-            self._draw(st.sampled_from(WaitingReason)),
-            self._draw(st.integers(0, 3)),
-            self._draw(st.none() | st.lists(st.sampled_from(TASKS)).map(tuple)),
-            self._draw(st.none() | st.lists(st.sampled_from(ids)).map(tuple)),
+            self._one_of(list(WaitingReason)),
+            self._number(0, 3),
+            self._maybe([tuple(self._some(TASKS, 3))]),
+            self._maybe([tuple(self._some(ids, 4))]),
         )
 
     def _rest(self):
-        name = self._draw(NAMES)
-        return self._draw(
-            st.sampled_from(
-                [
-                    SaveLimits({name: self.next_id}),
-                    PutQueue(name, f'{{"n":{self.next_id}}}'),
-                    AddEntry(name, f"[{self.next_id}]"),
-                    PruneKeys(1000),
-                ]
-            )
+        name = self._one_of(NAMES)
+        return self._one_of(
+            [
+                SaveLimits({name: self.next_id}),
+                PutQueue(name, f'{{"n":{self.next_id}}}'),
+                AddEntry(name, f"[{self.next_id}]"),
+            ]
         )
+
+    def _prune(self):
+        return PruneKeys(self._one_of([0, 1, 1000]))

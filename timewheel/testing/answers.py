@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
-from timewheel.model import ZERO_KEY, JobRecord, JobState
+from timewheel.model import ZERO_KEY, DueKey, JobRecord, JobState
 from timewheel.store.changes import Change, Claim, Claimed, Outcome
 from timewheel.store.port import JobFilter, Stamp, Store
 from timewheel.testing.invariants import Dump, demand
@@ -66,6 +66,19 @@ async def due_index_tells_the_dump(store: Store, dump: Dump) -> None:
     told = {name: sorted(keys) for name, keys in expected.items()}
     for name in due.keys() | told.keys():
         demand(due.get(name) == told.get(name), "I15", f"the due index of {name}", due.get(name), told.get(name))
+
+
+async def pages_rebuild_the_same(store: Store, limit: int, until_us: int) -> None:
+    """I15: what small pages of the due index add up to is what one large page holds, each time it is read."""
+    for lane in await store.lanes():
+        whole = await store.due(lane.number, ZERO_KEY, until_us, MOST)
+        for _ in range(2):
+            pages: list[tuple[int, int]] = []
+            while page := await store.due(lane.number, DueKey(*pages[-1]) if pages else ZERO_KEY, until_us, limit):
+                demand(len(page) <= limit, "I15", f"a page of {len(page)} of at most {limit}", page)
+                pages += page
+                demand(len(pages) <= len(whole), "I15", f"pages of lane {lane} never end", pages, whole)
+            demand(pages == whole, "I15", f"pages of lane {lane} differ", pages, whole)
 
 
 async def lists_tell_the_dump(store: Store, dump: Dump) -> None:

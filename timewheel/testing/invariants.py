@@ -27,10 +27,15 @@ SENTENCES = {
     "I3": "An unacknowledged request exists completely or not at all",
     "I4": "One idempotency key: one job; another body: refused",
     "I6": "No attempt starts early by the clock its job lives by",
+    "I9": "A cancelled pending job never starts; the answer of cancel is the truth",
     "I10": "States move along the legal graph; final states never change",
     "I11": "Attempts are numbered 1..n without gaps for ever; a row only moves forward and never changes once final",
     "I12": "At most one open attempt per job",
+    "I13": "LOST attempts spend the crash budget; RELEASED ones spend nothing",
     "I15": "Rebuilding is a pure function of the journal",
+    "I16": "Recovery is idempotent: a crash at any point of it, any number of times, gives the same result",
+    "I22": "A stale epoch writes nothing",
+    "I23": "A lost lease can neither renew nor finish",
     "I24": "Recovery and reaping change only rows still in the exact state, attempt and lease that were read",
 }
 
