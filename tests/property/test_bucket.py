@@ -284,3 +284,9 @@ def test_a_full_bucket_stays_full_over_a_change_of_rate_and_counts_in_whole_numb
     assert bucket.spend(5 * SECOND)
     bucket.rerate(7, SECOND, 2, 5 * SECOND)
     assert type(bucket.tat) is int
+
+
+def test_a_bucket_that_was_idle_counts_the_reserved_ones_from_now() -> None:
+    bucket = Bucket.of(3, SECOND, 1)
+    assert bucket.ready_at(2, SECOND) == SECOND + 666_667
+    assert bucket.ready_at(0, SECOND) == SECOND
