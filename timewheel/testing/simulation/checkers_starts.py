@@ -25,7 +25,7 @@ ALLOWED = {
     "CancelledError": {S.CANCELLED, S.FAILED_RETRYABLE},
 }
 PATIENCE_US = SECOND_US  # a claim that takes longer may make a crash pass a rate
-SLOW_US = 3 * SECOND_US
+SLOW_US = 5 * SECOND_US
 
 
 def attempt_of(record: LifeRecord, fact: Began | Ended) -> AttemptRecord | None:
@@ -207,7 +207,7 @@ class StepsAreRecorded(Checker):
     @classmethod
     def life_over(cls, world: World, record: LifeRecord) -> None:
         """The recorded steps add up to those that were made, if the scheduler had the time to see them."""
-        if not record.clean or record.ended_us - record.last_step_us < SLOW_US or not record.stepped_us:
+        if not record.clean or record.stopped_us - record.last_step_us < SLOW_US or not record.stepped_us:
             return
         seen = [json.loads(data)["difference_us"] for _, _, kind, data in record.entries if kind == "clock_step"]
         tolerance_us = SECOND_US * 3 // 10 * (len(record.stepped_us) + len(seen) + 1)

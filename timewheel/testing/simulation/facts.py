@@ -107,8 +107,8 @@ class LifeRecord:
     acknowledged: dict[str, str] = field(default_factory=dict)  # by its end: id -> tag
     watched: list[Now] = field(default_factory=list)  # when it began; when its machine woke, or its clock was set
     stepped_us: list[int] = field(default_factory=list)
-    last_step_us: int = 0  # elapsed
-    ended_us: int = 0  # elapsed
+    last_step_us: int = 0  # awake
+    stopped_us: int = 0  # awake, when stop was called
     notices: list[Any] = field(default_factory=list)
     entries: list[tuple[int, int, str, str]] = field(default_factory=list)  # journal entries of this life
 

@@ -64,7 +64,6 @@ async def close(world: World) -> None:
     record.longest_commit_us = journal.longest_commit_us
     record.faulted = journal.faulted
     record.acknowledged = dict(world.users.acknowledged)
-    record.ended_us = world.elapsed_us
     world.note("life ended", record.how)
     world.counts[f"life ended: {record.how}"] += 1
     record.after = await journal.inner.dump()
@@ -178,6 +177,7 @@ async def stop(world: World, scheduler: Scheduler, grace_s: float) -> None:
     if failed and not world.may_fail():
         raise Violated("I29", f"the scheduler failed, and no fault of this life explains it: {scheduler._cause!r}")
     world.note(STOP)
+    record.stopped_us = world.machine.awake_us
     await scheduler.stop(grace_s)
     failed = scheduler.state is SchedulerState.FAILED
     if failed and not world.may_fail():

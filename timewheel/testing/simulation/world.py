@@ -168,7 +168,7 @@ class World:
         self.machine.step(seconds)
         self.latest_wall_us = max(self.latest_wall_us, self.machine.clock.wall_us())
         self.record.stepped_us.append(round(seconds * SECOND_US))
-        self.record.last_step_us = self.elapsed_us
+        self.record.last_step_us = self.machine.awake_us
         self.note("clock set", seconds)
 
     def scheduler(self, journal: FaultyJournal, notices: list[Any], **options: Any) -> Scheduler:
