@@ -421,6 +421,26 @@ _bug(
     20,
 )
 
+_bug(
+    "retry at once",
+    "a failed attempt is tried again without its back-off",
+    _edit(
+        lifecycle,
+        "_failed",
+        "min(now + max(delay_us(policy, spent.failures, u), at_least_us), MAX_TIME_US)",
+        "now",
+    ),
+    "I14",
+    10,
+)
+_bug(
+    "permanent error retried",
+    "an error that is permanent is tried again",
+    _edit(lifecycle, "_raised", "if verdict.kind is VerdictKind.PERMANENT:", "if False:"),
+    "I13 I14 I25",
+    10,
+)
+
 # ---- a restart (I15, I16, I24) ---------------------------------------------------------------------------------------
 
 _bug(
