@@ -58,6 +58,7 @@ class Recording:
     durability: str = "power"
     lies: bool = False
     migrates: bool = False
+    crashes: int = 1  # one cut, and those before the recording
 
     def disk(self) -> Disk:
         """The disk before the first call."""
@@ -167,7 +168,7 @@ class Campaign:
         home = self._folder / f"recovery-{number}"
         power_look.spread(disk.image(random.choice(("none", "subset", "sectors")), random), home / "journal")
         (home / "told").write_bytes(told)
-        return record(home, self._library, "recovery", "recovery")
+        return record(home, self._library, "recovery", "recovery", crashes=2)
 
     def _migration(self) -> Recording:
         first = self._folder / "migration-first"
@@ -204,7 +205,7 @@ class Campaign:
             look.check()
             if self.images[recording.name] % LIVED == 0 and recording.durability == "power":
                 (self._folder / "told").write_bytes(told)
-                look.live(self._folder / "told")
+                look.live(self._folder / "told", recording.crashes)
                 self.lived += 1
         except Exception as error:
             self._note(recording, place, error)

@@ -100,7 +100,7 @@ class Look:
         unknown = iolives_told.by_name(dump).keys() - self._told.asked
         invariants.demand(not unknown, "I3", f"never asked for: {sorted(unknown)}")
 
-    def live(self, told_at: Path) -> None:
+    def live(self, told_at: Path, crashes: int) -> None:
         """Start the real scheduler on it and let everything come to its end. Raises as `check` does."""
         if not self._path.exists():
             return
@@ -109,7 +109,7 @@ class Look:
             told, dump = iolives_told.told_in(told_at), iolives_told.state_of(self._path)
         iolives_told.check_promises(told, dump)
         iolives_told.check_starts(told, dump)
-        iolives_told.check_ends(told, dump)
+        iolives_told.check_ends(told, dump, crashes)
 
 
 @contextmanager
