@@ -24,13 +24,13 @@ def main() -> int:
     parser.add_argument("life")
     parser.add_argument("--durability", default="power")
     parser.add_argument("--failing-sync", type=int, default=0)
-    parser.add_argument("--leave-holes", action="store_true", help="do not write the log back after an I/O error")
+    parser.add_argument("--leave-holes", action="store_true", help="do not make the log certain")
     given = parser.parse_args()
     logging.disable(logging.CRITICAL)
     if given.durability == UNSAFE:
         connection.SYNCHRONOUS["power"] = 0
     if given.leave_holes:
-        connection.write_back = lambda *_, **__: None
+        connection.make_certain = lambda *_: None
     if given.life == "migration":
         iolives.update_to_come()
     journal, told = given.home / "journal", given.home / "told"

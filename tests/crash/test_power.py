@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import errno
+import os
+import sqlite3
+from pathlib import Path
 from random import Random
 
 import pytest
 
 from tests.crash import power, power_disk, shim
 from tests.crash.shim import Operation, Record
-from timewheel.errors import JournalBusy
-from timewheel_storage.sqlite import open_sqlite, schema
-from timewheel_storage.sqlite.connection import open_writer, write_back
+from timewheel.errors import JournalUnavailable
+from timewheel_storage.sqlite import log, schema
+from timewheel_storage.sqlite.connection import open_writer
 from timewheel_storage.sqlite.files import DiskFiles
 
 FOLDER, INODE, FOLDERS_INODE = "/j", 7, 1
@@ -141,32 +144,48 @@ def test_the_shim_compiles_without_a_warning(tmp_path, monkeypatch):
 # ---- what it found ---------------------------------------------------------------------------------------------------
 
 
-def test_a_log_that_was_left_is_written_back_before_anything_is_added(tmp_path):
-    path = tmp_path / "journal.db"
-    schema.make_if_absent(str(path))
-    killed = schema.connect(str(path), "rw")
+def test_a_log_that_was_left_is_written_over_itself_before_anything_is_added(tmp_path, monkeypatch):
+    path = str(tmp_path / "journal.db")
+    schema.make_if_absent(path)
+    killed = schema.connect(path, "rw")
+    killed.execute("PRAGMA wal_autocheckpoint = 0")
     killed.execute("CREATE TABLE some (one)")
-    files = DiskFiles(str(path))
-    assert files.wal_bytes() > 0
-    writer = open_writer(files, "power")
-    assert files.wal_bytes() == 0
-    writer.close()
+    killed.executemany("INSERT INTO some VALUES (zeroblob(?))", [(3000,)] * 700)
+    content = Path(f"{path}-wal").read_bytes()
+    written, synced = {}, []
+    pwrite, fsync = os.pwrite, os.fsync
+
+    def note(descriptor, data, place):
+        written[place] = pwrite(descriptor, data[: len(data) // 2 + 1], place)  # as short as a write may be
+        return written[place]
+
+    monkeypatch.setattr(os, "pwrite", note)
+    monkeypatch.setattr(os, "fsync", lambda descriptor: synced.append((sum(written.values()), fsync(descriptor))))
+    open_writer(DiskFiles(path), "power").close()
+    assert len(content) > log.CHUNK_BYTES
+    assert synced == [(len(content), None)]
+    assert Path(f"{path}-wal").read_bytes()[: len(content)] == content
+    assert killed.execute("SELECT count(*) FROM some").fetchone() == (700,)
     killed.close()
 
 
-async def test_a_reader_without_end_keeps_no_start_but_a_repair(tmp_path):
+def test_nobody_adds_to_a_log_that_is_made_certain(tmp_path, monkeypatch):
     path = str(tmp_path / "journal.db")
-    store = open_sqlite(path)
-    await store.open()
-    writer = schema.connect(path, "rw", timeout_s=0)
-    writer.execute("CREATE TABLE some (one)")
-    reader = schema.connect(path, "ro")
-    reader.execute("BEGIN")
-    reader.execute("SELECT * FROM some").fetchall()
-    write_back(writer, path, again=False)
-    with pytest.raises(JournalBusy, match="another program reads"):
-        write_back(writer, path, again=True)
-    reader.close()
-    write_back(writer, path, again=True)
-    writer.close()
-    await store.close()
+    schema.make_if_absent(path)
+    first, second = (schema.connect(path, "rw", timeout_s=0) for _ in range(2))
+    first.execute("CREATE TABLE some (one)")
+
+    def fail(_):
+        with pytest.raises(sqlite3.OperationalError, match="locked"):
+            second.execute("INSERT INTO some VALUES (1)")
+        raise OSError(errno.EIO, "injected")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(JournalUnavailable, match="injected"):
+        log.make_certain(first, path)
+    monkeypatch.undo()
+    second.execute("INSERT INTO some VALUES (1)")
+    log.make_certain(first, path)
+    for connection in (second, first):
+        connection.close()
+    log.make_certain(first, path)  # there is none: nothing is asked of the connection

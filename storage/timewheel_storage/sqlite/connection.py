@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 import aiosqlite
 
-from timewheel.errors import JournalBusy, JournalUnavailable
+from timewheel.errors import JournalUnavailable
 from timewheel_storage.sqlite import schema
 from timewheel_storage.sqlite.codes import ask
 from timewheel_storage.sqlite.faults import translate
+from timewheel_storage.sqlite.log import make_certain
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -116,13 +117,13 @@ class Connections:
         await reader.start()
         self._reader = reader  # not before it is open: others may read at any time
 
-    async def open_writer(self, *, again: bool = False) -> None:
-        """Open for writing, and bring the schema up to date. Only the owner may. `again`: see `write_back`."""
+    async def open_writer(self) -> None:
+        """Open for writing, and bring the schema up to date. Only the owner may."""
         if self._writer is None:
-            await finished(self._open_writer(again))
+            await finished(self._open_writer())
 
-    async def _open_writer(self, again: bool) -> None:
-        writer = Worker(lambda: open_writer(self._files, self._durability, again=again))
+    async def _open_writer(self) -> None:
+        writer = Worker(lambda: open_writer(self._files, self._durability))
         await writer.start()
         self._writer = writer
 
@@ -133,7 +134,7 @@ class Connections:
             await self.close()
             await self.open_reader(again=True)
             if writing:
-                await self.open_writer(again=True)
+                await self.open_writer()
         finally:
             self._reopened.set()
 
@@ -174,8 +175,8 @@ def open_reader(files: Files, *, again: bool) -> sqlite3.Connection:
     return connection
 
 
-def open_writer(files: Files, durability: Durability, *, again: bool = False) -> sqlite3.Connection:
-    """Open for writing, in the durability that was asked for: see that SQLite really took it. `again`: `write_back`."""
+def open_writer(files: Files, durability: Durability) -> sqlite3.Connection:
+    """Open for writing, in the durability that was asked for: see that SQLite really took it."""
     path = files.path
     files.refuse_if_changed(log=False)  # what follows was looked at when it was opened for reading
     connection = _connected(path, "rw")
@@ -190,7 +191,7 @@ def open_writer(files: Files, durability: Durability, *, again: bool = False) ->
         (synchronous,) = ask(connection, "PRAGMA synchronous")
         if synchronous != wanted:
             raise JournalUnavailable(f"{path}: SQLite did not take synchronous = {wanted}", path=path)
-        write_back(connection, path, again=again)
+        make_certain(connection, path)
         schema.migrate(connection)
     except sqlite3.Error as error:
         connection.close()
@@ -199,22 +200,6 @@ def open_writer(files: Files, durability: Durability, *, again: bool = False) ->
         connection.close()
         raise
     return connection
-
-
-def write_back(connection: sqlite3.Connection, path: str, *, again: bool) -> None:
-    """Write the log back into the database and begin it anew, before anything is added to it.
-
-    A sync that failed may have left a hole in the log that nobody can see: the system goes on to show what it could
-    not write, takes it for written, and the next sync succeeds. Whatever came after the hole would be gone after a
-    power cut. `again` (after an error): raises JournalBusy when a reader keeps the log from beginning anew.
-    """
-    busy, *_ = ask(connection, "PRAGMA wal_checkpoint(TRUNCATE)")
-    if busy and again:
-        raise JournalBusy(
-            f"another program reads {path} without end, so that it cannot be repaired after an I/O error: end that "
-            "program, then start again",
-            path=path,
-        )
 
 
 def _connected(path: str, mode: Literal["ro", "rw"]) -> sqlite3.Connection:
