@@ -1,0 +1,52 @@
+"""Does the machine find bugs? Each planted one must be found, beside the model and, where the laws suffice, alone."""
+
+import sys
+
+import pytest
+from hypothesis import HealthCheck, Phase, seed, settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from tests.conformance.factories import FACTORIES
+from tests.conformance.machine_faults import FaultyMachine
+from tests.conformance.planted import PLANTED
+
+BESIDE, ALONE = ("memory", "sqlite in memory"), ("sqlite in memory",)
+CASES = [(name, BESIDE) for name in PLANTED] + [(name, ALONE) for name, bug in PLANTED.items() if bug.alone]
+
+
+def examples_until_found(stores, most):
+    """How many examples the machine took to fail on these stores; None when it did not within `most`."""
+
+    class Searching(FaultyMachine):
+        begun = 0
+
+        def __init__(self):
+            Searching.begun += 1
+            super().__init__()
+
+    Searching.factories = {name: FACTORIES[name] for name in stores}
+    quick = settings(
+        max_examples=most,
+        stateful_step_count=40,
+        deadline=None,
+        database=None,
+        phases=[Phase.generate],
+        report_multiple_bugs=False,
+        suppress_health_check=list(HealthCheck),
+    )
+    try:
+        run_state_machine_as_test(seed(1)(Searching), settings=quick)
+    except Exception as error:
+        return Searching.begun - 1, error  # it is run once more, to tell
+    return None, None
+
+
+@pytest.mark.parametrize(
+    ("name", "stores"), CASES, ids=lambda value: value if isinstance(value, str) else "+".join(value)
+)
+def test_a_planted_bug_is_found(name, stores, monkeypatch):
+    bug = PLANTED[name]
+    bug.plant(monkeypatch)
+    found, error = examples_until_found(stores, bug.examples)
+    assert found is not None, f"{bug.sentence}: not found in {bug.examples} examples"
+    sys.stdout.write(f"found by example {found}: {type(error).__name__}: {str(error).splitlines()[0]}\n")
