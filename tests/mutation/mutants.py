@@ -16,6 +16,7 @@ from tests.mutation.modules import MODULES, TOO_SLOW, Module
 
 ROOT = Path(__file__).parents[2]
 FAILED = {1, 3}  # pytest's exit codes: a test failed, or could not even be run
+HANGS_S = 20  # of a single test, unless it says that it takes longer
 ENDLESS = {-24, 24, 36, 152, 255}  # mutmut's: the mutant ran out of time
 
 
@@ -70,7 +71,7 @@ def _settings(chosen: dict[str, Module]) -> str:
         "source_paths": ["timewheel"],
         "only_mutate": [module.path for module in chosen.values()],
         "also_copy": ["storage"],
-        "pytest_add_cli_args": ["-p", "no:cacheprovider", *deselect],
+        "pytest_add_cli_args": ["-p", "no:cacheprovider", "--timeout", str(HANGS_S), *deselect],
         "pytest_add_cli_args_test_selection": list(tests),
         "timeout_multiplier": 4.0,
         "timeout_constant": 10.0,

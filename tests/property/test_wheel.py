@@ -186,10 +186,12 @@ class WheelMachine(RuleBasedStateMachine):
             assert [bool(level.occupied >> digit & 1) for digit in range(64)] == [bool(slot) for slot in level.slots]
 
 
-TestWheelMachine = WheelMachine.TestCase
+PATIENT = pytest.mark.timeout(300)  # these take seconds; any other that does not end in a few hangs (tests.mutation)
+TestWheelMachine = PATIENT(WheelMachine.TestCase)
 TestWheelMachine.settings = settings(max_examples=100, stateful_step_count=30, deadline=None)
 
 
+@PATIENT
 def test_a_million_operations_against_a_heap() -> None:
     rng = random.Random(47)
     now_us, job_id, operations = NOW_US, 0, 0
@@ -365,6 +367,7 @@ def test_mistakes_are_refused_and_leave_the_wheel_as_it_was() -> None:
 # --- bounded work ----------------------------------------------------------------------------------------------------
 
 
+@PATIENT
 def test_a_call_never_works_longer_than_its_budget() -> None:
     """200,000 entries in one slot of level 3, and as many in one tick; then a jump over all of them."""
     rng = random.Random(7)
@@ -395,6 +398,7 @@ def test_a_jump_costs_what_the_entries_cost() -> None:
     assert wheel.last_work == 0
 
 
+@PATIENT
 def test_an_entry_is_moved_at_most_once_a_level() -> None:
     rng = random.Random(3)
     wheel = Wheel(0)
@@ -408,6 +412,7 @@ def test_an_entry_is_moved_at_most_once_a_level() -> None:
     assert work <= 3 * count, "cascaded once, opened once, fired once"
 
 
+@PATIENT
 def test_bytes_an_entry() -> None:
     rng = random.Random(5)
     wheel = Wheel(0)
