@@ -79,7 +79,7 @@ VALUES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("value", VALUES, ids=lambda value: repr(value)[:40])
+@pytest.mark.parametrize("value", VALUES, ids=lambda value: type(value).__name__)
 def test_every_supported_value_comes_back_exactly(value):
     for args, kwargs in [
         ((value,), {}),
@@ -213,7 +213,7 @@ def subclass(base, *args):
         (len, "builtin_function_or_method", "plain data"),
         (..., "ellipsis", "plain data"),
     ],
-    ids=lambda value: ascii(value)[:30] if not isinstance(value, Silent) else "silent",
+    ids=lambda value: value[:30] if isinstance(value, str) else type(value).__name__,
 )
 def test_what_would_not_come_back_is_refused_by_name(value, kind, fix):
     calls = [((0, value), {}, "args[1]"), ((), {"to": value}, "kwargs.to")]

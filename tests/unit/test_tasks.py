@@ -237,7 +237,7 @@ def test_registering_it_later_takes_over(registry):
         (None, ["None cannot be scheduled"]),
         ([1], ["[1] cannot be scheduled", "no callable but a list"]),
     ],
-    ids=lambda value: "" if isinstance(value, list) else ascii(value)[:30],
+    ids=lambda value: "" if isinstance(value, list) else getattr(value, "__qualname__", type(value).__name__),
 )
 def test_what_no_fresh_process_could_find_is_refused_with_the_fix(registry, target, parts):
     for call in (
