@@ -2,8 +2,8 @@
 
     python -m tests.conformance [--runs N] [--seed S] [--report FILE]
 
-A run is a sequence of up to 40 steps: batches, deaths, errors, take-overs, recoveries. Exit code 1 when stores differ or
-a law is broken; Hypothesis then prints the steps.
+A run is a sequence of up to 40 steps: batches, deaths, errors, take-overs, recoveries. Exit code 1 when stores differ
+or a law is broken; Hypothesis then prints the steps.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def main() -> int:
     violations = 0
     try:
         run_state_machine_as_test(seed(asked.seed)(FaultyMachine), settings=search)
-    except Exception:  # noqa: BLE001  whatever it found is told, and counted
+    except Exception:  # whatever it found is told, and counted
         traceback.print_exc()
         violations = 1
     seen = FaultyMachine.seen
