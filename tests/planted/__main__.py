@@ -39,11 +39,11 @@ def main() -> int:
     with ProcessPoolExecutor(options.processes, multiprocessing.get_context("spawn")) as pool:
         finds = []
         for find in pool.map(search_all, names):
-            print(_line(find), flush=True)  # noqa: T201  a command prints
+            print(_line(find), flush=True)
             finds.append(find)
     found = sum(map(_found, finds))
     faults = sum(find.faults for find in finds)
-    print(f"{found} of {len(finds)} planted bugs were found, in {sum(find.played for find in finds)} lives of seeds")  # noqa: T201
+    print(f"{found} of {len(finds)} planted bugs were found, in {sum(find.played for find in finds)} lives of seeds")
     if options.report:
         sums = {"method": "planted bugs", "cases": len(finds), "found": found, "faults": faults}
         options.report.write_text(json.dumps(sums | {"violations": len(finds) - found}) + "\n")
