@@ -2,7 +2,8 @@
 
 import pytest
 
-from timewheel.wheel.level import PLACE, Level, dues_of, pack, place
+from timewheel.wheel import wheel as wheel_module
+from timewheel.wheel.level import ENTRY, PLACE, Level, dues_of, pack, place
 from timewheel.wheel.wheel import Wheel
 
 MS = 1_000
@@ -104,3 +105,67 @@ def test_a_call_that_moves_nothing_has_done_no_work():
     wheel.insert(64_700, 1, 0)
     assert wheel.advance(64_400, 5) == []
     assert wheel.last_work == 0
+
+
+def test_every_field_of_an_entry_is_signed():
+    block = pack([-5, 6], [-7, 8], -1)
+    assert dues_of(block) == [-5, 6]
+    assert list(ENTRY.iter_unpack(block)) == [(-5, -7, -1), (6, 8, -1)]
+
+
+def test_an_empty_slot_is_never_taken():
+    with pytest.raises(AssertionError, match=r"^a bit was set for an empty slot(\n|$)"):
+        Level(0).take(3)
+
+
+def test_it_is_behind_as_soon_as_a_slot_begins():
+    wheel = Wheel(0)
+    wheel.insert(5_500, 1, 0)
+    assert [wheel.behind(now_us) for now_us in (4_999, 5_000)] == [False, True]
+    assert wheel.advance(5_000, 10) == []
+    assert [wheel.behind(now_us) for now_us in (5_499, 5_500)] == [False, True]
+
+
+def test_the_next_due_time_is_the_near_one_though_a_late_one_has_a_small_id():
+    wheel = opened(64_100)
+    wheel.insert(64_300, 1, 0)
+    assert wheel.next_due_us() == 64_100
+
+
+def test_a_call_opens_what_it_needs_to_return_as_many_as_it_may():
+    wheel = opened(64_100, 90_000)
+    wheel.insert(80_500, 1, 0)
+    assert wheel.advance(95_000, 2) == [(64_100, 64_100, 0), (80_500, 1, 0)]
+    wheel = opened(64_100, 80_000)
+    wheel.insert(80_000, 1, 0)
+    assert wheel.advance(95_000, 2) == [(64_100, 64_100, 0), (80_000, 1, 0)]
+
+
+def test_a_call_opens_no_more_than_it_needs():
+    wheel = opened(64_100, 64_200)
+    wheel.insert(80_500, 1, 0)
+    assert ids(wheel.advance(95_000, 2)) == [64_100, 64_200]
+    assert wheel.last_work == 2
+
+
+def test_a_late_entry_is_merged_where_it_belongs_and_moves_no_other():
+    wheel = opened(64_500, 64_900)
+    wheel.insert(64_000, 1, 0)
+    assert ids(wheel.advance(64_000, 5)) == [1]
+    assert wheel.last_work == 2
+
+
+def test_while_a_slot_is_being_opened_the_wheel_wakes_for_what_is_left_of_it(monkeypatch):
+    monkeypatch.setattr(wheel_module, "PORTION", 2)
+    wheel = Wheel(0)
+    for due_us in (70_000, 71_000, 100_000, 101_000):  # one slot of level 1, opened from its end
+        wheel.insert(due_us, due_us, 0)
+    assert wheel.advance(64_000, 1) == []
+    assert (wheel.last_work, type(wheel.last_work)) == (2, int)
+    assert wheel.next_due_us() <= 70_000
+    assert wheel.behind(64_000)
+    wheel = Wheel(0)
+    for due_us in (64_000, 64_001, 64_002, 64_003):  # all of the very tick stepped to: no level holds anything
+        wheel.insert(due_us, due_us, 0)
+    assert wheel.advance(64_000, 1) == []
+    assert wheel.next_due_us() == 64_000
