@@ -9,6 +9,9 @@ from hypothesis.stateful import run_state_machine_as_test
 from tests.conformance.factories import FACTORIES
 from tests.conformance.machine_faults import FaultyMachine
 from tests.conformance.planted import PLANTED
+from timewheel.errors import JournalError
+
+pytestmark = pytest.mark.slow
 
 BESIDE, ALONE = ("memory", "sqlite in memory"), ("sqlite in memory",)
 CASES = [(name, BESIDE) for name in PLANTED] + [(name, ALONE) for name, bug in PLANTED.items() if bug.alone]
@@ -49,4 +52,5 @@ def test_a_planted_bug_is_found(name, stores, monkeypatch):
     bug.plant(monkeypatch)
     found, error = examples_until_found(stores, bug.examples)
     assert found is not None, f"{bug.sentence}: not found in {bug.examples} examples"
+    assert isinstance(error, AssertionError | JournalError), "the plant itself broke"
     sys.stdout.write(f"found by example {found}: {type(error).__name__}: {str(error).splitlines()[0]}\n")

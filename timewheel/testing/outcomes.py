@@ -102,7 +102,7 @@ def one_key_makes_one_job(step: Step) -> None:
         name = (wanted.task, wanted.idempotency_key)
         made = isinstance(outcome, Submitted) and outcome.created
         demand(not (made and _is_held(step, name)), "I4", "a second job of one key", submit, outcome)
-        holder, digest = step.after["keys"][name]
+        holder, digest = step.after["keys"].get(name, (None, None))
         told = Submitted if digest == wanted.digest else KeyConflict
         demand(isinstance(outcome, told), "I4", f"should be {told.__name__}", submit, outcome)
         demand(getattr(outcome, "job_id", None) == holder, "I4", f"{name} is held by {holder}", submit, outcome)
