@@ -168,4 +168,42 @@ def test_while_a_slot_is_being_opened_the_wheel_wakes_for_what_is_left_of_it(mon
     for due_us in (64_000, 64_001, 64_002, 64_003):  # all of the very tick stepped to: no level holds anything
         wheel.insert(due_us, due_us, 0)
     assert wheel.advance(64_000, 1) == []
+    assert wheel.last_work == 2
     assert wheel.next_due_us() == 64_000
+    assert ids(wheel.advance(64_003, 10)) == [64_000, 64_001, 64_002, 64_003]
+    assert wheel.last_work == 2 + 4 + 4  # spread, merged, fired
+
+
+def test_work_is_what_was_opened_merged_and_fired():
+    wheel = Wheel(0)
+    assert wheel.last_work == 0
+    wheel.insert(5_000, 1, 0)
+    wheel.insert(6_000, 2, 0)
+    assert ids(wheel.advance(7_000, 10)) == [1, 2]
+    assert wheel.last_work == 4
+
+
+def test_late_entries_count_before_anything_is_opened():
+    wheel = Wheel(0)
+    for due_us, job_id in ((0, 1), (0, 2), (5_000, 3)):
+        wheel.insert(due_us, job_id, 0)
+    assert ids(wheel.advance(6_000, 2)) == [1, 2]
+    assert wheel.last_work == 4
+
+
+def test_a_late_entry_of_the_last_microsecond_before_a_slot_goes_first():
+    wheel = Wheel(0)
+    assert wheel.advance(63_000, 1) == []
+    wheel.insert(63_999, 1, 0)
+    wheel.insert(64_000, 2, 0)
+    assert ids(wheel.advance(70_000, 1)) == [1]
+    assert wheel.last_work == 2
+
+
+def test_the_wheel_does_not_pass_a_slot_that_it_had_no_room_to_open():
+    wheel = Wheel(0)
+    for due_us, job_id in ((0, 1), (0, 2), (64_500, 3)):
+        wheel.insert(due_us, job_id, 0)
+    assert ids(wheel.advance(64_000, 2)) == [1, 2]
+    wheel.insert(65_000, 4, 0)
+    assert ids(wheel.advance(65_000, 10)) == [3, 4]
