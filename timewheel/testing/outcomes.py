@@ -125,9 +125,10 @@ def unheld_jobs_waited(step: Step) -> None:
         for _, due_at, job_id in outcome.places:
             old, new = step.before["jobs"].get(job_id), step.after["jobs"][job_id]
             demand((new.state, new.due_at) == (S.SCHEDULED, due_at), "I24", "released elsewhere", outcome, new)
-            waited = old is not None and (old.state is S.ACTIVE or (old.state is S.WAITING))
-            demand(waited, "I24", "released, and did not wait", old, new)
-            if old.state is S.WAITING:
+            waits = old is not None and old.state is S.WAITING
+            ends_up_waiting = old is not None and old.state is S.ACTIVE  # by a settlement of this batch
+            demand(waits or ends_up_waiting, "I24", "released, and did not wait", old, new)
+            if old is not None and waits:
                 demand((old.reason, old.due_at) == (unhold.reason, due_at), "I24", "waited for another", unhold, old)
 
 
