@@ -6,9 +6,9 @@ import json
 from typing import TYPE_CHECKING
 
 from timewheel.events import LateResult
-from timewheel.model import SECOND_US, AttemptRecord, AttemptState, JobState, job_number, job_text
+from timewheel.model import SECOND_US, AttemptState, JobState, job_number, job_text
 from timewheel.testing import invariants
-from timewheel.testing.simulation.checking import Checker, job_of
+from timewheel.testing.simulation.checking import Checker, attempt_of, job_of
 from timewheel.testing.simulation.facts import Answered, Asked, Began, Ended, LifeRecord, Shaped, Token
 from timewheel.testing.simulation.handlers import FINE
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from timewheel.testing.simulation.world import World
 
 S = AttemptState
+AGAIN = {S.FAILED_RETRYABLE, S.TIMED_OUT, S.LOST, S.RELEASED}  # it is over, and its job is pending again
 AT_ANY_END = {S.TIMED_OUT, S.LOST, S.RELEASED, S.QUEUED}  # too late, never recorded, or given back
 ALLOWED = {
     FINE: {S.SUCCEEDED},
@@ -26,12 +27,6 @@ ALLOWED = {
 }
 PATIENCE_US = SECOND_US  # a claim that takes longer may make a crash pass a rate
 SLOW_US = 5 * SECOND_US
-
-
-def attempt_of(record: LifeRecord, fact: Began | Ended) -> AttemptRecord | None:
-    """The row of the attempt that a handler worked for."""
-    attempt: AttemptRecord | None = record.after["attempts"].get((job_number(fact.job_id), fact.attempt))
-    return attempt
 
 
 def job_number_of(fact: Began | Ended) -> int:
@@ -117,9 +112,11 @@ class VerbsAreTrue(Checker):
     @classmethod
     def _cancelled(cls, world: World, final: LifeRecord, begin: int, place: int, answered: Answered) -> None:
         since = begin if answered.answer == "cancelled" else place
-        for fact in world.log[since:]:
+        for at, fact in enumerate(world.log[since:], since):
             if isinstance(fact, Began) and fact.job_id == answered.job_id:
-                cls.demand(False, f"began after its cancel was answered {answered.answer}", answered, fact)
+                attempt = attempt_of(final, fact)
+                over_before = at < place and attempt is not None and attempt.state in AGAIN
+                cls.demand(over_before, f"began, and its cancel was answered {answered.answer}", answered, fact)
         job = job_of(final, answered.job_id)
         state = None if job is None else job.state
         allowed = {"cancelled": {JobState.CANCELLED}, "requested": {JobState.CANCELLED, JobState.COMPLETED}}

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, ClassVar
 
-from timewheel.model import JobRecord, job_number
+from timewheel.model import AttemptRecord, JobRecord, job_number
 from timewheel.testing.invariants import Violated
-from timewheel.testing.simulation.facts import LifeRecord
+from timewheel.testing.simulation.facts import Began, Ended, LifeRecord
 
 if TYPE_CHECKING:
     from timewheel.testing.simulation.world import World
@@ -57,6 +57,12 @@ def job_of(record: LifeRecord, job_id: str) -> JobRecord | None:
     """The job of a public id, as the life left it."""
     job: JobRecord | None = record.after["jobs"].get(job_number(job_id))
     return job
+
+
+def attempt_of(record: LifeRecord, fact: Began | Ended) -> AttemptRecord | None:
+    """The row of the attempt that a handler worked for."""
+    attempt: AttemptRecord | None = record.after["attempts"].get((job_number(fact.job_id), fact.attempt))
+    return attempt
 
 
 def tagged(world: World, record: LifeRecord) -> Iterator[tuple[str, JobRecord]]:
