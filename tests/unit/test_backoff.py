@@ -105,3 +105,8 @@ def test_the_smallest_base_grows_too() -> None:
 def test_the_cap_is_exact_where_floats_are_not() -> None:
     policy = PLAIN._replace(cap_us=2**53 + 1)
     assert delay_us(policy, 1000, 0.0) == 2**53 + 1
+
+
+@pytest.mark.parametrize("n", [1, 2, 50])
+def test_without_a_base_there_is_nothing_to_grow(n: int) -> None:
+    assert delay_us(RetryPolicy(base_us=0, cap_us=1000, jitter=0.0), n, ALMOST_ONE) == 0

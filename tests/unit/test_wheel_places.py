@@ -136,6 +136,12 @@ def test_a_call_opens_what_it_needs_to_return_as_many_as_it_may():
     wheel = opened(64_100, 90_000)
     wheel.insert(80_500, 1, 0)
     assert wheel.advance(95_000, 2) == [(64_100, 64_100, 0), (80_500, 1, 0)]
+    wheel = Wheel(0)
+    wheel.insert(64_100, 1, 0)
+    wheel.insert(90_000, 2, 0)
+    assert wheel.advance(64_000, 10) == []
+    wheel.insert(80_500, 3, 0)
+    assert ids(wheel.advance(95_000, 2)) == [1, 3]
     wheel = opened(64_100, 80_000)
     wheel.insert(80_000, 1, 0)
     assert wheel.advance(95_000, 2) == [(64_100, 64_100, 0), (80_000, 1, 0)]
@@ -206,4 +212,5 @@ def test_the_wheel_does_not_pass_a_slot_that_it_had_no_room_to_open():
         wheel.insert(due_us, job_id, 0)
     assert ids(wheel.advance(64_000, 2)) == [1, 2]
     wheel.insert(65_000, 4, 0)
+    assert wheel.next_due_us() <= 64_500
     assert ids(wheel.advance(65_000, 10)) == [3, 4]
