@@ -119,7 +119,7 @@ class Engine:
         limits = Limits(settings.concurrency, settings.rate, settings.queues, saved, now().steady_us)
         self.dispatcher = Dispatcher(Ready(), limits, now, clock, self)
         self.ticker = Ticker(clock, now, self.dispatcher.fire, lambda: self._clocks.look(), AHEAD_US)
-        self.loader = Loader(store, self.ticker, self.dispatcher.queued, now, clock, self.notices)
+        self.loader = Loader(store, self.ticker, self.dispatcher.queued, now, clock, self.notices, self._in_trouble)
         self.consequences = Consequences(self.loader, self.waiters, self.notices)
         self.committer = Committer(store, self.stamp, self, clock, self.notices)
         self._clocks = ClockWatch(self.timeline, clock, self.dispatcher, self.loader, self.committer.note, self.notices)
@@ -169,6 +169,9 @@ class Engine:
     def all_told(self) -> None:
         """What a batch set free is claimed in the very next one."""
         self.dispatcher.pump()
+
+    def _in_trouble(self) -> bool:
+        return self.committer.trouble is not None
 
     async def journal_unknown(self, claimed: list[int]) -> None:
         """The journal was opened again: what memory holds of it is read afresh."""

@@ -206,7 +206,7 @@ class Committer:
         elif isinstance(error, JournalBusy) and self._patience.with_busy(error, self._clock.boot_us()):
             self._backlog.put_back(batch, ())
             await Alarm(self._clock).wait(RETRY_S)
-        elif isinstance(error, JournalUnknown) and self._patience.with_unknown(self._clock.boot_us()):
+        elif isinstance(error, JournalUnknown) and self._patience.with_unknown(error, self._clock.boot_us()):
             await self._reopen(batch, error)
         else:
             self.end(error, batch)

@@ -47,13 +47,19 @@ class Loader:
     """See the module."""
 
     def __init__(
-        self, store: Store, wheels: Wheels, queued: Queued, now: Callable[[], Now], clock: Clock, notices: Notices
+        self,
+        store: Store,
+        wheels: Wheels,
+        queued: Queued,
+        now: Callable[[], Now],
+        clock: Clock,
+        notices: Notices,
+        in_trouble: Callable[[], bool],
     ) -> None:
-        self._store = store
-        self._wheels = wheels
-        self._queued = queued
+        self._store, self._wheels, self._queued = store, wheels, queued
         self._now = now
         self._notices = notices
+        self._in_trouble = in_trouble
         self._longest_sleep_s = clock.longest_sleep_s
         self._wakes: dict[ClockKind, float] = dict.fromkeys(ClockKind, 0)  # until when the loop sleeps, on each clock
         self._alarm = Alarm(clock)
@@ -184,13 +190,10 @@ class Loader:
             book.lower(DueKey(*page[-1]))
         self._wheels.extend(book.lane.clock, book.lane.number, page)
         if len(page) < PAGE:
-            await self._look_beyond(book)
+            frontier, book.heard = book.frontier, NOTHING
+            first = await self._store.due(book.lane.number, frontier, FAR, 1)
+            book.seen(frontier, DueKey(*first[0]) if first else NOTHING)
         await asyncio.sleep(0)
-
-    async def _look_beyond(self, book: Book) -> None:
-        frontier, book.heard = book.frontier, NOTHING
-        first = await self._store.due(book.lane.number, frontier, FAR, 1)
-        book.seen(frontier, DueKey(*first[0]) if first else NOTHING)
 
     async def _rebuild(self) -> None:
         async with self._wheels.rebuild():
@@ -215,10 +218,12 @@ class Loader:
         """Find due jobs that are nowhere in memory, report them, put them there; how many there were."""
         found = 0
         for book in list(self._books.values()):
-            suspects = await self._missing(book)
+            generation, suspects = book.generation, await self._missing(book)
             if suspects:  # a batch may be written whose outcome has not arrived: look once more
                 await self._alarm_again.wait(LOOK_AGAIN_S)
                 suspects = [key for key in suspects if await self._still_missing(book, key)]
+            if self._in_trouble() or book.generation != generation:
+                continue  # nobody knows what was written, or it is being read afresh
             for due_us, job_id in suspects:
                 found += 1
                 self._wheels.insert(book.lane.clock, due_us, job_id, book.lane.number)

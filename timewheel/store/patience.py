@@ -19,7 +19,7 @@ class Patience:
         self._unknowns: deque[int] = deque()
         self._busy_since: int | None = None
         self._said_at: int | None = None
-        self.trouble: Exception | None = None  # why the last commit wrote nothing, if it did not
+        self.trouble: Exception | None = None  # why the last commit wrote nothing, or may not have
 
     def committed(self) -> None:
         """A commit succeeded."""
@@ -44,8 +44,9 @@ class Patience:
         self._said_at = now_us
         return True
 
-    def with_unknown(self, now_us: int) -> bool:
+    def with_unknown(self, error: Exception, now_us: int) -> bool:
         """The outcome of a commit is unknown: whether to open the journal again (twice in `UNKNOWN_WINDOW_US`)."""
+        self.trouble = error
         self._unknowns.append(now_us)
         while now_us - self._unknowns[0] > UNKNOWN_WINDOW_US:
             self._unknowns.popleft()
