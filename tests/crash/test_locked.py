@@ -100,7 +100,7 @@ def _judge(held_s: float, seen: dict[str, Any]) -> None:
     assert seen["read"] >= 100  # reads went on
     assert seen["after"] == "None"
     assert seen["held_s"] > held_s * 0.9
-    assert seen["gap_s"] < 0.25, seen["gap_s"]  # 8 ms and 40 ms were measured on a machine with more to do than cores
+    assert seen["gap_s"] < 1, seen["gap_s"]  # waiting for the lock takes 3 s; 8 and 40 ms were measured
     if held_s > 30:
         assert "JournalBusy" in seen["troubles"]
         assert 1 <= len(seen["lines"]) <= 2, seen["lines"]
