@@ -39,7 +39,7 @@ RENEW_US = 60 * SECOND_US  # the horizon is moved on when it is this much nearer
 STALE_FLOOR = 1_000
 SWEEP_US = 30 * SECOND_US
 SWEEP_PAGE = 1_000
-LOOK_AGAIN_S = 0.05
+LOOK_AGAIN_S, LOOKS = 0.25, 12  # so long may the outcome of a slow commit take
 LEAD_US = 20_000  # a lane whose frontier is this near is loaded: as far ahead as the wheels fire
 
 
@@ -219,7 +219,7 @@ class Loader:
         found = 0
         for book in list(self._books.values()):
             generation, suspects = book.generation, await self._missing(book)
-            if suspects:  # a batch may be written whose outcome has not arrived: look once more
+            for _ in range(LOOKS if suspects else 0):  # a batch may be written whose outcome has not arrived
                 await self._alarm_again.wait(LOOK_AGAIN_S)
                 suspects = [key for key in suspects if await self._still_missing(book, key)]
             if self._in_trouble() or book.generation != generation:
