@@ -43,26 +43,22 @@ class Dispatcher:
     def __init__(
         self, ready: Ready, limits: Limits, now: Callable[[], Now], clock: Clock, surroundings: Surroundings
     ) -> None:
-        self.ready = ready
-        self.limits = limits
+        self.ready, self.limits = ready, limits
         self.gate = Gate()
         self.watching_since = now()
-        self.draining = False
-        self._now = now
-        self._surroundings = surroundings
+        self._now, self._surroundings = now, surroundings
         self._loop = asyncio.get_running_loop()
         self._claiming: set[str] = set()  # queues with a claim under way: one at a time
         self._hinted: dict[int, int] = {}  # job id -> lane, of the claims under way
         self._last_chance = LastChance()
         self.queued = Queued(ready, self._hinted, self.gate, self._last_chance)
         self._served = ""  # the queue that was claimed for last: its turn comes after all others
-        self._pumping = False
+        self.draining = self._pumping = False
         self._appointment = Appointment(clock, self.pump)
 
     def wire(self, claims: Claims, floor: Floor) -> None:
         """Connect the doers it works with."""
-        self._claims = claims
-        self._floor = floor
+        self._claims, self._floor = claims, floor
 
     # ---- what others tell --------------------------------------------------------------------------------------------
 
@@ -154,9 +150,12 @@ class Dispatcher:
                 share = max(1, self.limits.room_of_whole(now.steady_us, AHEAD_US) // (len(queues) - position))
                 claimed |= self._claim(queue, min(room, share, MOST_HINTS), now)
         if claimed:
-            if values := self.limits.to_save(now.steady_us + PROMISE_US):
-                self._claims.save_limits(SaveLimits(values))
+            self._save_limits(now)
             self._surroundings.drained()
+
+    def _save_limits(self, now: Now) -> None:
+        if values := self.limits.to_save(now.steady_us + PROMISE_US):
+            self._claims.save_limits(SaveLimits(values))
 
     def _claim(self, queue: str, most: int, now: Now) -> bool:
         hints = self.ready.take(queue, most, now)
@@ -185,6 +184,8 @@ class Dispatcher:
             return
         self.limits.return_slots(queue, len(hints) - len(outcome.jobs), entered=False)
         now = self._now()
+        if outcome.jobs and now.steady_us + PATIENCE_US > self.limits.promised_until_us:
+            self._save_limits(now)  # the commit took so long that they may start later than was promised
         for job in outcome.jobs:
             self._admit(Claimant(job, queue, now), now)
         self._last_chance.hold(hints, outcome.held)

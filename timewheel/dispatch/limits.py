@@ -100,6 +100,7 @@ class Limits:
         now_us: int,
     ) -> None:
         self._saved = saved
+        self.promised_until_us = 0  # what was last saved holds for starts up to here
         self.whole = Limit(concurrency, bucket_of(rate, saved.get(WHOLE), now_us) if rate else None)
         self._queues: dict[str, Limit] = {}
         for name, settings in queues.items():
@@ -180,6 +181,7 @@ class Limits:
 
     def to_save(self, latest_start_us: int) -> dict[str, int]:
         """The state of every rate, with promised jobs counted as started (at `latest_start_us`): the strict side."""
+        self.promised_until_us = latest_start_us
         values: dict[str, int] = {}
         for name, limit in ((WHOLE, self.whole), *self._queues.items()):
             if limit.bucket is not None:
