@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from timewheel.alarm import Alarm
-from timewheel.errors import InvalidOption, JobNotFound, WaitTimeout
+from timewheel.errors import InvalidOption, JobNotFound, JournalFull, WaitTimeout
 from timewheel.handles import Attempt, Statistics, attempt_of
 from timewheel.job import Job
 from timewheel.lists import JobQuery, job_query
@@ -122,10 +122,15 @@ class Desk(Submissions):
         if limits is not None:
             engine.dispatcher.limits.shape(queue, limits, engine.now().steady_us)
         if paused is not None:
-            limit.paused = paused
+            before, limit.paused = limit.paused, paused
             if paused:
                 engine.dispatcher.give_back("paused", queue=queue)
-            await engine.committer.housekeep(PutQueue(queue, json.dumps({"paused": paused})))
+            try:
+                await engine.committer.housekeep(PutQueue(queue, json.dumps({"paused": paused})))
+            except JournalFull:  # nothing was written, so nothing holds
+                limit.paused = before
+                engine.dispatcher.kick()
+                raise
         engine.dispatcher.kick()
 
     async def statistics(self, state: SchedulerState, concurrency: int, now: Now) -> Statistics:

@@ -10,7 +10,7 @@ from datetime import timedelta
 
 import pytest
 from helpers import SlowStore
-from lives import FaultyStore, Lives, states
+from lives import FaultyStore, Lives, nothing, states
 
 from timewheel import (
     CancelAnswer,
@@ -19,6 +19,7 @@ from timewheel import (
     JobDead,
     JobNotFound,
     JobSkipped,
+    JournalFull,
     NotStarted,
     Permanent,
     RescheduleAnswer,
@@ -463,3 +464,24 @@ def test_ids_that_lead_nowhere():
             assert missing.value.job_id == str(wrong)
 
     Lives().live(scene)
+
+
+@pytest.mark.parametrize("paused", [True, False])
+def test_what_a_full_disk_refused_to_pause_or_resume_stays_as_it_was(paused):
+    store = FaultyStore()
+    lives = Lives(store=store)
+
+    async def full(changes):
+        if changes:
+            raise JournalFull("no space", path="simulated")
+
+    async def scene(scheduler):
+        queue = scheduler.queue("mail")
+        await (queue.resume() if paused else queue.pause())
+        store.before = full
+        with pytest.raises(JournalFull):
+            await (queue.pause() if paused else queue.resume())
+        store.before = nothing
+        assert scheduler._engine.dispatcher.limits.of("mail").paused is not paused
+
+    lives.live(scene)
