@@ -16,7 +16,13 @@ if TYPE_CHECKING:
 
 RETRY_AFTER_US = SECOND_US * 3 // 2  # what a throttled handler asks for
 LATE_US = 4 * SECOND_US
-SLACK_US = SECOND_US  # how much later than its handler an attempt may be judged: the loop may be blocked
+SLACK_US = SECOND_US  # how much later than its handler an attempt may be judged: other handlers may block the loop
+
+
+def held_up_us(record: LifeRecord) -> int:
+    """How long the plan of a life lets its machine sleep, and its loop be blocked by others than handlers."""
+    held_up = (float(move.what["s"]) for move in record.life.moves if move.kind in ("suspend", "block"))
+    return round(SECOND_US * sum(held_up))
 
 
 class BackOff(Checker):
@@ -45,7 +51,7 @@ class BackOff(Checker):
         least_us, most_us = retry.base_us, max(retry.cap_us, RETRY_AFTER_US)
         cls.demand(following.clock is ClockKind.STEADY, "a retry by the wall clock", failed, following)
         cls.demand(delay_us >= least_us, f"retried {least_us - delay_us} us before its back-off", failed, following)
-        too_late_us = delay_us - most_us - SLACK_US
+        too_late_us = delay_us - most_us - SLACK_US - held_up_us(record)
         cls.demand(too_late_us <= 0, f"retried {too_late_us} us after its longest back-off", failed, following)
 
 
@@ -131,9 +137,7 @@ class SoonEnough(Checker):
         free = world.plan.limits["concurrency"] >= 100 and not world.plan.limits["rate"]
         if record.faulted or record.meddled or not record.ran or not free or kinds & {"pause", "update"}:
             return
-        held_us = 3 * record.longest_commit_us + round(
-            SECOND_US * sum(move.what["s"] for move in record.life.moves if move.kind in ("suspend", "block"))
-        )
+        held_us = 3 * record.longest_commit_us + held_up_us(record)
         for fact, since_us in cls._starts(world, record):
             late_us = fact.elapsed_us - since_us - held_us
             cls.demand(late_us <= LATE_US, f"began {late_us} us late, and nothing was in its way", fact)
