@@ -505,7 +505,7 @@ _bug(
 _bug(
     "limits not saved",
     "the limits are not saved with the claims that spend them",
-    _edit(dispatcher.Dispatcher, "_claim_what_may_start", "if values :=", "if False and"),
+    _edit(dispatcher.Dispatcher, "_save_limits", "if values :=", "if False and"),
     "I15 I17",
     20,
 )
