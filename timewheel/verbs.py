@@ -72,4 +72,15 @@ class Verbs:
         if not change.entered:
             self._dispatcher.resolve(change.job_id, ended, unsure=isinstance(outcome, JournalUnknown))
         elif isinstance(outcome, Cancelled) and outcome.answer is CancelAnswer.REQUESTED:
-            self._worker.cancel(change.job_id)
+            self._stop(change.job_id)
+
+    def _stop(self, job_id: int) -> None:
+        """A cancel request is durable: stop the handler. The attempt that ran when it was asked for may have failed and
+        its retry been claimed while it was written: that one does not enter, and given back, it ends the job."""
+        if self._worker.running(job_id) is not None:
+            self._worker.cancel(job_id)
+            return
+        if (waiting := self._worker.withdraw(job_id)) is not None:
+            self._dispatcher.take_back(waiting)
+        if (claimant := self._dispatcher.gate.take(job_id)) is not None:
+            self._dispatcher.release(claimant, "cancelled")

@@ -545,7 +545,7 @@ _bug(
 _bug(
     "slot leaked",
     "a job that is given back keeps its slot",
-    _edit(dispatcher.Dispatcher, "_release", "self.not_entered(claimant)", "self.kick()"),
+    _edit(dispatcher.Dispatcher, "release", "self.not_entered(claimant)", "self.kick()"),
     "I7 I15 I18 I29",
     40,
 )

@@ -2,9 +2,8 @@
 
 A *pump* looks at every queue that has ready jobs, in turn, asks the limits how many may be claimed, and hands the
 committer a claim with that many hints. When the claim's commit has returned, the jobs come to the gate; from there, in
-one loop turn without an await, each is checked again, takes its tokens and is handed to the worker.
-
-Everything here runs in callbacks of one event loop; an error in one of them stops the scheduler (`failed`).
+one loop turn without an await, each is checked again, takes its tokens and is handed to the worker. Everything here
+runs in callbacks of one event loop; an error in one of them stops the scheduler (`failed`).
 """
 
 from __future__ import annotations
@@ -106,14 +105,14 @@ class Dispatcher:
         if gone is not None:
             self.not_entered(gone)
         elif unsure and (doubtful := self.gate.take(job_id)) is not None:
-            self._release(doubtful, "not_entered")
+            self.release(doubtful, "not_entered")
         self.kick()
 
     def give_back(self, reason: str, kind: ClockKind | None = None, queue: str | None = None) -> None:
         """Release what waits at the gate: at a drain, at a backward step (one clock), at a pause (one queue)."""
         for claimant in self.gate.drain(kind):
             if queue is None or claimant.queue == queue:
-                self._release(claimant, reason)
+                self.release(claimant, reason)
             else:
                 self.gate.admit(claimant, self._now())
 
@@ -201,9 +200,9 @@ class Dispatcher:
     def _admit(self, claimant: Claimant, now: Now) -> None:
         """Let a claimed job wait at the gate, unless it would hold its slot there for nothing."""
         if self.draining:
-            self._release(claimant, "drain")
+            self.release(claimant, "drain")
         elif claimant.early_by(now) > REACH_US:
-            self._release(claimant, "clock_step")  # back, while its claim or a verb of it was committed
+            self.release(claimant, "clock_step")  # back, while its claim or a verb of it was committed
         else:
             self.gate.admit(claimant, now)
 
@@ -220,9 +219,9 @@ class Dispatcher:
         """Let one job in, give it back, or let it wait on; whether it has left the gate."""
         gate, limits = self.gate, self.limits
         if self.draining:
-            self._release(claimant, "drain")
+            self.release(claimant, "drain")
         elif limits.of(claimant.queue).paused:
-            self._release(claimant, "paused")
+            self.release(claimant, "paused")
         elif claimant.early_by(now) > 0:
             self._admit(claimant, now)  # the wall clock was set back while it waited
             return False
@@ -230,13 +229,14 @@ class Dispatcher:
             gate.left(claimant)
             self._floor.start(claimant, now)
         elif claimant.out_of_patience(now):
-            self._release(claimant, "not_entered")
+            self.release(claimant, "not_entered")
         else:
             gate.stays(claimant)
             return False
         return True
 
-    def _release(self, claimant: Claimant, reason: str) -> None:
+    def release(self, claimant: Claimant, reason: str) -> None:
+        """Give a claimed job back that has not entered."""
         self.gate.left(claimant)
         self._floor.release(claimant, reason)
         self.not_entered(claimant)

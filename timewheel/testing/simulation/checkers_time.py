@@ -115,7 +115,7 @@ class Stops(Checker):
 
     @classmethod
     def life_over(cls, world: World, record: LifeRecord) -> None:
-        """What had passed the gate by then may still have its first turn, which a plan that blocks the loop holds up."""
+        """What had passed the gate by then may still have its first turn, which a blocked loop holds up."""
         stopped_us, held_us = None, held_up_us(record)
         for fact in world.log[record.begin : record.end]:
             if isinstance(fact, Note) and fact.what == STOP:
