@@ -183,8 +183,6 @@ class Dispatcher:
             return
         self.limits.return_slots(queue, len(hints) - len(outcome.jobs), entered=False)
         now = self._now()
-        if outcome.jobs and now.steady_us + PATIENCE_US > self.limits.promised_until_us:
-            self._save_limits(now)  # the commit took so long that they may start later than was promised
         for job in outcome.jobs:
             self._admit(Claimant(job, queue, now), now)
         self._last_chance.hold(hints, outcome.held)
@@ -226,6 +224,8 @@ class Dispatcher:
             self._admit(claimant, now)  # the wall clock was set back while it waited
             return False
         elif limits.enter(claimant.queue, now.steady_us):
+            if now.steady_us > limits.promised_until_us:
+                self._save_limits(now)  # a slow commit or a sleep: it starts later than was promised
             gate.left(claimant)
             self._floor.start(claimant, now)
         elif claimant.out_of_patience(now):
