@@ -7,6 +7,10 @@
     |-- InvalidTask (TypeError)           a function that no fresh process could find, or a bad call of it
     |-- NotSerializable (TypeError)       an argument that would not come back as it went in
     |-- JobNotFound (LookupError)
+    |-- ScheduleNotFound (LookupError)
+    |-- ScheduleIdRequired                two different schedules without an id of their own; `.schedule` is the name
+    |-- ScheduleExists                    there is one with this id, and `if_exists="fail"`
+    |-- VersionConflict                   `if_version` named another version; `.version` is the present one
     |-- IdempotencyConflict               the key was used with another request; `.job_id` names it
     |-- PartlyScheduled                   at_many stopped half way; `.jobs` are acknowledged, `.cause` says why
     |-- WaitTimeout (TimeoutError)        each of these five carries `.job`
@@ -75,6 +79,34 @@ class JobNotFound(TimewheelError, LookupError):
     def __init__(self, message: str, *, job_id: str) -> None:
         super().__init__(message)
         self.job_id = job_id
+
+
+class _ScheduleError(TimewheelError):
+    """An error about one schedule, whose id is `.schedule`."""
+
+    def __init__(self, message: str, *, schedule: str) -> None:
+        super().__init__(message)
+        self.schedule = schedule
+
+
+class ScheduleNotFound(_ScheduleError, LookupError):
+    """No schedule has this id (`.schedule`, as it was given)."""
+
+
+class ScheduleIdRequired(_ScheduleError):
+    """A second, different schedule of one task without an id: `.schedule` is the id that both would get."""
+
+
+class ScheduleExists(_ScheduleError):
+    """There is a schedule with this id, and it was not to be changed."""
+
+
+class VersionConflict(_ScheduleError):
+    """The schedule has been edited meanwhile: its version is `.version`, and not the `if_version` that was given."""
+
+    def __init__(self, message: str, *, schedule: str, version: int) -> None:
+        super().__init__(message, schedule=schedule)
+        self.version = version
 
 
 class IdempotencyConflict(TimewheelError):

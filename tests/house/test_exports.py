@@ -18,8 +18,8 @@ PUBLIC = re.findall(
     Job JobCancelled JobDead JobNotFound JobSkipped JobState JournalBusy JournalCorrupt JournalError JournalFull
     JournalNewer JournalOwned JournalTruncated JournalUnavailable JournalUnknown JournalUnsafe NotInJob NotOwner
     NotSerializable NotStarted Overloaded Page PartlyScheduled Permanent Query Queue Rate RescheduleAnswer
-    ResultOmitted Retry Scheduler SchedulerFailed Snooze Throttled TimewheelError Transient WaitTimeout WrongThread
-    current
+    ResultOmitted Retry Scheduler ScheduleExists ScheduleIdRequired ScheduleNotFound SchedulerFailed Snooze Throttled
+    TimewheelError Transient VersionConflict WaitTimeout WrongThread current
 """,
 )
 

@@ -63,6 +63,7 @@ _BY_TYPE: tuple[tuple[type[BaseException], int], ...] = (
     (errors.InvalidOption, USAGE),
     (errors.InvalidTime, USAGE),
     (errors.InvalidTask, USAGE),
+    (errors.InvalidRule, USAGE),
 )
 _CANNOT_CREATE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EROFS, errno.ENAMETOOLONG, errno.ELOOP})
 
