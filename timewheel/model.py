@@ -62,6 +62,8 @@ class WaitingReason(StrEnum):
 
     UNRESOLVABLE = "unresolvable"  # its task is not known here; SCHEDULED again once the name is back
     OVERRUN = "overrun"  # timed out, but its handler cannot be stopped and still runs
+    OVERLAP = "overlap"  # another job of its schedule is not final yet; taken over when that one is
+    KEY = "key"  # another job with its concurrency key runs; taken over when that one has ended its attempt
 
 
 class AttemptState(StrEnum):
@@ -159,6 +161,38 @@ class RetryPolicy(NamedTuple):
     version: int = 1
 
 
+class OriginKind(StrEnum):
+    """How an occurrence came to be."""
+
+    RULE = "rule"  # a slot of the schedule's rule
+    MANUAL = "manual"  # somebody triggered the schedule
+    BACKFILL = "backfill"  # a slot that was made up for on request
+
+
+class Missed(NamedTuple):
+    """The slots that were missed before the one a job stands for: nominal instants on the schedule's clock."""
+
+    first: int
+    last: int
+    slots: int
+
+
+class Origin(NamedTuple):
+    """The occurrence that a job was made for: (schedule, clock, nominal_at, turn, kind) names it, for ever.
+
+    `nominal_at` counts on `clock`: after gap and fold, before jitter. `turn` is 0, but where a backward step of the
+    clock makes a schedule pass a slot again. `catch_up`: made late, by the misfire policy: no lag objective counts it.
+    """
+
+    schedule: str
+    clock: ClockKind
+    nominal_at: int
+    turn: int = 0
+    kind: OriginKind = OriginKind.RULE
+    catch_up: bool = False
+    missed: Missed | None = None
+
+
 @dataclass(slots=True)
 class JobRequest:
     """What a caller asked for, made concrete: the payload of a Submit.
@@ -180,6 +214,8 @@ class JobRequest:
     tags: tuple[str, ...] = ()
     idempotency_key: str | None = None
     digest: str | None = None
+    origin: Origin | None = None  # of the jobs that schedules make
+    concurrency_key: str | None = None  # at most one job with this key runs at a time, whatever made it
 
 
 @dataclass(slots=True)
@@ -206,6 +242,8 @@ class JobRecord:
     misfire_grace_us: int | None = None
     tags: tuple[str, ...] = ()
     idempotency_key: str | None = None
+    origin: Origin | None = None
+    concurrency_key: str | None = None
     version: int = 1
     attempt: int = 0  # number of the newest attempt, 0 before the first
     failures: int = 0  # attempts that spent the retry budget

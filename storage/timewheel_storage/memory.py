@@ -16,6 +16,7 @@ from timewheel.store import changes as ch
 from timewheel.store.port import JobFilter, JobPage, LaneDepth, Leases, Owner, Ownership, Stamp
 from timewheel_storage.memory_batch import Batch
 from timewheel_storage.memory_journal import Journal, copy_attempt, copy_job
+from timewheel_storage.memory_reads import ScheduleReads
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -30,10 +31,11 @@ def _matches(job: JobRecord, which: JobFilter) -> bool:
         and (which.task is None or job.task == which.task)
         and (which.tag is None or which.tag in job.tags)
         and (which.idempotency_key is None or job.idempotency_key == which.idempotency_key)
+        and (which.schedule is None or (job.origin is not None and job.origin.schedule == which.schedule))
     )
 
 
-class MemoryStore:
+class MemoryStore(ScheduleReads):
     """A journal in memory (see `timewheel.store.port.Store` for what the methods promise).
 
     The object outlives the scheduler that used it: another scheduler may be started on it after `close` or `abandon`.
@@ -209,7 +211,8 @@ class MemoryStore:
 
         {"jobs": {job_id: JobRecord}, "attempts": {(job_id, number): AttemptRecord},
          "keys": {(task, idempotency_key): (job_id, digest)}, "limits": {name: value}, "queues": {queue: settings},
-         "importable": sorted list of tasks}
+         "importable": sorted list of tasks, "schedules": {id: ScheduleRecord}, "calendars": {name: JSON text},
+         "ledger": {(schedule, clock, first_at, turn, kind): OccurrenceRecord}}
         """
         journal = self._journal
         return {
@@ -219,4 +222,5 @@ class MemoryStore:
             "limits": dict(journal.limits),
             "queues": dict(journal.queues),
             "importable": sorted(journal.importable),
+            **self._dump_of_schedules(),
         }

@@ -10,21 +10,34 @@ from bisect import bisect_right, insort
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from timewheel.model import FINAL_STATES, Anchor, AttemptRecord, AttemptState, ClockKind, JobRecord, JobState, Lane
+from timewheel.model import (
+    FINAL_STATES,
+    Anchor,
+    AttemptRecord,
+    AttemptState,
+    ClockKind,
+    JobRecord,
+    JobState,
+    Lane,
+    OriginKind,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from timewheel.schedule_records import OccurrenceRecord, ScheduleRecord
     from timewheel.store.port import Owner
 
 OPEN = frozenset({AttemptState.QUEUED, AttemptState.RUNNING})
 LEGAL: dict[JobState | None, frozenset[JobState]] = {
-    None: frozenset({JobState.SCHEDULED}),
-    JobState.SCHEDULED: frozenset({JobState.SCHEDULED, JobState.ACTIVE, JobState.CANCELLED, JobState.SKIPPED}),
-    JobState.WAITING: frozenset({JobState.SCHEDULED, JobState.CANCELLED}),
+    None: frozenset({JobState.SCHEDULED, JobState.WAITING}),
+    JobState.SCHEDULED: frozenset(JobState) - {JobState.COMPLETED, JobState.DEAD},
+    JobState.WAITING: frozenset({JobState.WAITING, JobState.SCHEDULED, JobState.CANCELLED, JobState.SKIPPED}),
     JobState.ACTIVE: FINAL_STATES | {JobState.ACTIVE, JobState.SCHEDULED, JobState.WAITING},
 } | {state: frozenset[JobState]() for state in FINAL_STATES}
 """The legal graph: what a job may become from each state (None: it did not exist)."""
+
+RowKey = tuple[str, ClockKind, int, int, OriginKind]  # schedule, clock, first_at, turn, kind
 
 _JOB_VALUES = attrgetter(*JobRecord.__dataclass_fields__)
 _ATTEMPT_VALUES = attrgetter(*AttemptRecord.__dataclass_fields__)
@@ -38,6 +51,11 @@ def copy_job(job: JobRecord) -> JobRecord:
 def copy_attempt(attempt: AttemptRecord) -> AttemptRecord:
     """A record of its own."""
     return AttemptRecord(*_ATTEMPT_VALUES(attempt))
+
+
+def row_key(row: OccurrenceRecord) -> RowKey:
+    """What a row of the ledger is known by."""
+    return (row.schedule, row.clock, row.first_at, row.turn, row.kind)
 
 
 def ensure(holds: object, *message: object) -> None:
@@ -95,6 +113,12 @@ class Journal:
         self.due: dict[int, DueIndex] = {}  # by lane number
         self.held: dict[JobState, set[int]] = {JobState.ACTIVE: set(), JobState.WAITING: set()}
         self.ids: list[int] | None = []  # every job id in order; None: to be sorted afresh
+        self.unfinished: dict[str, set[int]] = {}  # by schedule
+        self.keyed: dict[str, set[int]] = {}  # not final, by concurrency key
+        self.schedules: dict[str, ScheduleRecord] = {}
+        self.ledger: dict[RowKey, tuple[int, OccurrenceRecord]] = {}  # each with its number
+        self.ledgers: dict[str, dict[int, OccurrenceRecord]] = {}  # by schedule and number
+        self.calendars: dict[str, str] = {}
         self.limits: dict[str, int] = {}
         self.queues: dict[str, str] = {}
         self.importable: dict[str, None] = {}
@@ -139,11 +163,13 @@ class Journal:
 
     def _swap(self, old: JobRecord | None, new: JobRecord | None) -> None:
         if old is not None:
+            self._list(old, set.discard)
             if old.state is JobState.SCHEDULED:
                 self._index_of(old).remove((old.due_at, old.job_id))
             elif old.state in self.held:
                 self.held[old.state].remove(old.job_id)
         if new is not None:
+            self._list(new, set.add)
             if new.state is JobState.SCHEDULED:
                 self._index_of(new).add((new.due_at, new.job_id))
             elif new.state in self.held:
@@ -153,6 +179,15 @@ class Journal:
             del self.jobs[old.job_id]
         if old is None or new is None:
             self.ids = None
+
+    def _list(self, job: JobRecord, change: Callable[[set[int], int], None]) -> None:
+        """Keep the unfinished jobs of a schedule and of a concurrency key; final ones are in neither."""
+        if job.state in FINAL_STATES:
+            return
+        if job.origin is not None:
+            change(self.unfinished.setdefault(job.origin.schedule, set()), job.job_id)
+        if job.concurrency_key is not None:
+            change(self.keyed.setdefault(job.concurrency_key, set()), job.job_id)
 
     def _index_of(self, job: JobRecord) -> DueIndex:
         return self.due[self.lanes[job.queue, job.priority, job.due_clock].number]

@@ -10,6 +10,7 @@ from timewheel.model import (
     CancelAnswer,
     ClockKind,
     JobRecord,
+    JobRequest,
     JobState,
     RescheduleAnswer,
     WaitingReason,
@@ -33,12 +34,53 @@ _FROM_SETTLE = (
 )
 
 
+_WAITS_FOR_ANOTHER = (WaitingReason.OVERLAP, WaitingReason.KEY)
+
+
 class Verbs:
     """What ends an attempt or moves a job."""
 
     def __init__(self, journal: Journal, stamp: Stamp) -> None:
         self._journal = journal
         self._stamp = stamp
+        self._named: set[int] = set()  # jobs that may have ended, or given up what others wait for
+
+    def _record(self, request: JobRequest, state: JobState, reason: str | None = None) -> JobRecord:
+        """A new job as it is asked for."""
+        return JobRecord(
+            job_id=request.job_id,
+            task=request.task,
+            arguments=request.arguments,
+            queue=request.queue,
+            priority=request.priority,
+            clock=request.clock,
+            scheduled_at=request.scheduled_at,
+            due_clock=request.clock,
+            due_at=request.scheduled_at,
+            state=state,
+            created_at=self._stamp.now.wall_us,
+            retry=request.retry,
+            timeout_us=request.timeout_us,
+            misfire_grace_us=request.misfire_grace_us,
+            tags=tuple(request.tags),
+            idempotency_key=request.idempotency_key,
+            origin=request.origin,
+            concurrency_key=request.concurrency_key,
+            reason=reason,
+        )
+
+    def _end(self, old: JobRecord, state: JobState, reason: str) -> None:
+        """A job without an open attempt becomes final."""
+        job = copy_job(old)
+        job.state, job.reason, job.finished_at = state, reason, self._stamp.now.wall_us
+        self._journal.replace(old, job)
+
+    def _release(self, old: JobRecord) -> tuple[int, int, int]:
+        """A WAITING job becomes SCHEDULED at its due time: where it then lies."""
+        job = copy_job(old)
+        job.state, job.reason = JobState.SCHEDULED, None
+        self._journal.replace(old, job)
+        return (self._lane_number(job), job.due_at, job.job_id)
 
     def settle(self, settle: ch.Settle) -> ch.Outcome:
         """End an attempt."""
@@ -107,15 +149,18 @@ class Verbs:
         ended = None
         if old.state is JobState.ACTIVE and not move.entered:
             ended = self._withdraw_attempt(old, AttemptState.RELEASED, "rescheduled")
-        elif not (
-            old.state is JobState.SCHEDULED
-            or (old.state is JobState.WAITING and old.reason == WaitingReason.UNRESOLVABLE)
+        elif old.state is not JobState.SCHEDULED and not (
+            old.state is JobState.WAITING and old.reason in (WaitingReason.UNRESOLVABLE, *_WAITS_FOR_ANOTHER)
         ):
             return ch.Rescheduled(old.job_id, RescheduleAnswer.TOO_LATE)
         job = copy_job(old)
-        job.state, job.reason, job.version = JobState.SCHEDULED, None, old.version + 1
+        job.version = old.version + 1
         job.clock = job.due_clock = move.clock
         job.scheduled_at = job.due_at = move.scheduled_at
+        if old.state is JobState.WAITING and old.reason in _WAITS_FOR_ANOTHER:
+            self._journal.replace(old, job)
+            return ch.Rescheduled(job.job_id, RescheduleAnswer.MOVED)
+        job.state, job.reason = JobState.SCHEDULED, None
         self._journal.replace(old, job)
         was_scheduled = old.state is JobState.SCHEDULED
         lane = self._lane_number(job)

@@ -54,7 +54,13 @@ CLOCKS = {"time", "random", "secrets"}
 CLOCK_CALLS = re.compile(r"(^|\.)(datetime\.(now|utcnow|today)|date\.today|uuid[14]|urandom)$")
 WAITS = re.compile(r"^asyncio\.(sleep|to_thread)$|\.run_in_executor$|loop(\(\))?\.time$")
 OUTSIDE_THE_CORE = ("timewheel.cli", "timewheel.serve", "timewheel.targets", "timewheel.testing", "timewheel.__main__")
-ADAPTERS_SEE = ("timewheel.store.port", "timewheel.store.changes", "timewheel.model", "timewheel.errors")
+ADAPTERS_SEE = (
+    "timewheel.store.port",
+    "timewheel.store.changes",
+    "timewheel.schedule_records",
+    "timewheel.model",
+    "timewheel.errors",
+)
 
 
 def is_in(module: str, packages) -> bool:

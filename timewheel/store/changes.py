@@ -17,10 +17,12 @@ from timewheel.model import (
     JobRequest,
     JobState,
     Now,
+    Origin,
     RescheduleAnswer,
     RetryPolicy,
     WaitingReason,
 )
+from timewheel.schedule_records import OccurrenceRecord, Position, ScheduleRecord, ScheduleState
 
 # ---- settle ----------------------------------------------------------------------------------------------------------
 
@@ -106,7 +108,8 @@ class Reschedule:
     """Move a job: new `scheduled_at` on `clock`; its due time becomes the same. `version` grows by one.
 
     SCHEDULED and WAITING (unresolvable) jobs become SCHEDULED at the new time. An ACTIVE job that was not entered: its
-    attempt ends RELEASED (reason "rescheduled"), the job becomes SCHEDULED. Entered, overrun or final: TOO_LATE.
+    attempt ends RELEASED (reason "rescheduled"), the job becomes SCHEDULED. WAITING (overlap or key) jobs are moved and
+    stay WAITING, for the same reason. Entered, overrun or final: TOO_LATE.
     """
 
     job_id: int
@@ -116,7 +119,7 @@ class Reschedule:
 
 
 class Rescheduled(NamedTuple):
-    """The answer, and where the job now lies in the due index."""
+    """The answer, and where the job now lies in the due index; a job that stays WAITING: lane -1, due_at 0."""
 
     job_id: int
     answer: RescheduleAnswer
@@ -174,9 +177,11 @@ class Claim:
 
     Hints that are not (cancelled, moved, claimed before, unknown, duplicates) are ignored without a word: stale entries
     die here. A job with a misfire grace, whose `attempt` is 0 and whose due_at + grace < `watching_since` on its due
-    clock, becomes SKIPPED (reason "misfire") instead. Jobs with losses >= LAST_CHANCE_LOSSES are claimed only while
-    `last_chances` allows (0 or 1); the others of them come back in `Claimed.held`, unchanged. The new attempt's number
-    is attempt + 1, its state QUEUED, its epoch the batch's.
+    clock, becomes SKIPPED (reason "misfire") instead. One whose concurrency key is held (another job with the key is
+    ACTIVE, one that this very batch claimed included, or WAITING with reason overrun) becomes WAITING (key) instead.
+    Jobs with losses >= LAST_CHANCE_LOSSES are claimed only while `last_chances` allows (0 or 1); the others of them
+    come back in `Claimed.held`, unchanged. The new attempt's number is attempt + 1, its state QUEUED, its epoch the
+    batch's. The order of these tests is the order of these sentences.
     """
 
     job_ids: list[int]
@@ -200,14 +205,113 @@ class ClaimedJob(NamedTuple):
     failures: int
     losses: int
     first_failed_at: int | None
+    origin: Origin | None = None
 
 
 class Claimed(NamedTuple):
-    """What came of a Claim; `jobs` in the order of the hints."""
+    """What came of a Claim, in the order of the hints. `waiting`: jobs whose concurrency key is held."""
 
     jobs: list[ClaimedJob]
     skipped: list[int]
     held: list[int]
+    waiting: list[int] = []  # noqa: RUF012  never changed
+
+
+# ---- schedules -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class PutSchedule:
+    """Write a schedule whole: a new one, or over the one there is.
+
+    Precondition: the schedule's version is `expected_version`; 0: there is none of this id. Otherwise VersionConflict.
+    `record.version` is the new one (larger); the record is kept as it is given. `importable`: as for Submit, of its
+    task. Outcome: Done.
+    """
+
+    record: ScheduleRecord
+    expected_version: int
+    importable: bool = False
+
+
+@dataclass(slots=True)
+class DropSchedule:
+    """Forget a schedule; its jobs and its ledger stay.
+
+    Precondition as for PutSchedule. Outcome: Done, with `rows` the number of schedules forgotten (0: none was there,
+    and none was expected).
+    """
+
+    schedule: str
+    expected_version: int
+
+
+class VersionConflict(NamedTuple):
+    """The schedule has another version: `version`, 0 when there is none. Nothing was changed."""
+
+    schedule: str
+    version: int
+
+
+@dataclass(slots=True)
+class PlanOccurrences:
+    """Move a schedule on: its position, the rows of its ledger, and the jobs, in one.
+
+    Precondition: the schedule exists and has `version`; otherwise VersionConflict, and nothing is written. Its version
+    and `updated_at` do not change. A row whose key (schedule, clock, first_at, turn, kind) exists is left as it was,
+    and the job whose origin has that key is not made: planning twice is harmless. Each job has its row in `rows`: of
+    fate JOB, of one slot, with the job's id. Jobs have no idempotency key. `state`: the schedule's new state, with
+    `reason` as its reason (None too) and `until` cleared; None: state, reason and `until` stay.
+
+    Jobs are made in their order, SCHEDULED at their scheduled_at. With `hold`: WAITING (overlap) when another job of
+    the schedule is not final, of whatever kind and state, those made before it included. With `supersede`, if it makes
+    any job: those of the schedule that are WAITING (overlap) become SKIPPED first (reason "superseded").
+    """
+
+    schedule: str
+    version: int
+    position: Position
+    rows: list[OccurrenceRecord]
+    jobs: list[JobRequest]
+    state: ScheduleState | None = None
+    reason: str | None = None
+    hold: bool = False
+    supersede: bool = False
+
+
+class Planned(NamedTuple):
+    """Where the jobs made SCHEDULED now lie: (lane, due_at, job_id); which wait; which were superseded.
+
+    The first two in the order of `jobs`, the last by id.
+    """
+
+    places: list[tuple[int, int, int]]
+    waiting: list[int]
+    superseded: list[int]
+
+
+@dataclass(slots=True)
+class PutCalendar:
+    """Store a calendar (JSON text), replacing what was stored under its name. Outcome: Done."""
+
+    name: str
+    data: str
+
+
+@dataclass(slots=True)
+class TakeOver:
+    """Let those go on that waited for what has ended; applied after everything else of its batch.
+
+    For each schedule with no unfinished job but those WAITING (overlap): the first of these, by (due_at, job_id),
+    becomes SCHEDULED. For each concurrency key that no job holds (see Claim): the first of its jobs that are WAITING
+    (key), likewise. Due times stay.
+
+    `everything`: of all schedules and keys; otherwise of those of the jobs that the Settles, Cancels, Reschedules and
+    Claims of this batch name, whatever came of these, and that its Unholds release: that is where something can have
+    ended. Outcome: Unheld, by job id.
+    """
+
+    everything: bool = False
 
 
 # ---- the rest --------------------------------------------------------------------------------------------------------
@@ -271,17 +375,32 @@ class Done(NamedTuple):
 DONE = Done()
 
 Rest: TypeAlias = Unhold | PutQueue | AddEntry | PruneKeys
+Standing: TypeAlias = PutSchedule | DropSchedule | PutCalendar
 Change: TypeAlias = (
-    Settle | Cancel | Reschedule | Submit | Claim | Unhold | SaveLimits | PutQueue | AddEntry | PruneKeys
+    Settle | Cancel | Reschedule | Submit | Standing | PlanOccurrences | Claim | Rest | SaveLimits | TakeOver
 )
 Outcome: TypeAlias = (
-    Settled | Stale | Cancelled | Rescheduled | Missing | Submitted | KeyConflict | Claimed | Unheld | Done
+    Settled
+    | Stale
+    | Cancelled
+    | Rescheduled
+    | Missing
+    | Submitted
+    | KeyConflict
+    | VersionConflict
+    | Planned
+    | Claimed
+    | Unheld
+    | Done
 )
 
 ORDER: tuple[tuple[type, ...], ...] = (
     (Settle,),
     (Cancel, Reschedule),
     (Submit,),
+    (PutSchedule, DropSchedule, PutCalendar),
+    (PlanOccurrences,),
     (Claim,),
     (Unhold, SaveLimits, PutQueue, AddEntry, PruneKeys),
+    (TakeOver,),
 )

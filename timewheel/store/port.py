@@ -14,6 +14,7 @@ from timewheel.model import Anchor, AttemptRecord, DueKey, JobRecord, JobState, 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from timewheel.schedule_records import LedgerEntry, ScheduleRecord, ScheduleState, UnfinishedJob
     from timewheel.store.changes import Change, Outcome
 
 
@@ -55,6 +56,22 @@ class JobFilter(NamedTuple):
     task: str | None = None
     tag: str | None = None
     idempotency_key: str | None = None
+    schedule: str | None = None
+
+
+class ScheduleFilter(NamedTuple):
+    """Which schedules a list shows; None and () mean any."""
+
+    states: tuple[ScheduleState, ...] = ()
+    task: str | None = None
+    queue: str | None = None
+
+
+class LedgerPage(NamedTuple):
+    """A page of a ledger, the newest number first. `next_before`: as of JobPage."""
+
+    entries: list[LedgerEntry]
+    next_before: int | None
 
 
 class JobPage(NamedTuple):
@@ -156,3 +173,39 @@ class Store(Protocol):
 
     async def entries(self, *, after: int = 0, limit: int = 100) -> list[tuple[int, int, str, str]]:
         """Journal entries (number, wall_us, kind, data as JSON text) with number > `after`, in that order."""
+
+    # ---- schedules ---------------------------------------------------------------------------------------------------
+
+    async def schedule(self, schedule: str) -> ScheduleRecord | None:
+        """One schedule, or None."""
+
+    async def schedules(
+        self, which: ScheduleFilter, *, after: str | None = None, limit: int = 100
+    ) -> list[ScheduleRecord]:
+        """A page of the schedules that match, by id, ids above `after`; shorter than `limit` only at the end."""
+
+    async def count_schedules(self, which: ScheduleFilter) -> int:
+        """How many schedules match."""
+
+    async def unfinished(self, schedules: Sequence[str], *, limit: int = 1_000) -> dict[str, list[UnfinishedJob]]:
+        """The jobs of these schedules that are not final, by job id; at most `limit` (the first) of each.
+
+        A schedule without any is left out. Jobs of any kind of origin count; those of a dropped schedule too.
+        """
+
+    async def ledger(
+        self,
+        schedule: str,
+        *,
+        since: int | None = None,
+        until: int | None = None,
+        before: int | None = None,
+        limit: int = 100,
+    ) -> LedgerPage:
+        """A page of a schedule's ledger, newest number first, numbers below `before`.
+
+        With `since` and `until`: rows with last_at >= since and first_at <= until. A page may be shorter than asked.
+        """
+
+    async def calendars(self) -> dict[str, str]:
+        """What PutCalendar stored: name -> JSON text."""
