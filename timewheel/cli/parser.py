@@ -71,6 +71,11 @@ def _add_serve(commands: Any) -> None:
         help="hosts that http.request may call, private ones too; * is any host with public addresses (default: none)",
     )
     serve.add_argument(
+        "--allow-shell",
+        action="store_true",
+        help="have shell.run: whoever can open a socket on this machine may then run commands as this user",
+    )
+    serve.add_argument(
         "--grace",
         type=_seconds,
         default=10.0,

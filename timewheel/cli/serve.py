@@ -6,6 +6,7 @@ import gc
 import importlib
 import logging
 import os
+import signal
 import sys
 from argparse import Namespace
 from pathlib import Path
@@ -91,7 +92,7 @@ async def _serve(
     from timewheel.serve.runner import run
 
     host = f"[{options.host}]" if ":" in options.host else options.host
-    app = create_app(scheduler, hosts=(host,), faults=targets.faults)
+    app = create_app(scheduler, hosts=(host,), faults=targets.faults, absent=targets.absent)
     tune_process()
     port = listener.getsockname()[1]
 
@@ -109,6 +110,9 @@ def _announce(scheduler: Scheduler, options: Namespace, address: str) -> None:
     _log.info("serving %s (API: %s/openapi.json)", address, address)
     durability = "as the application says" if options.app else options.durability or DEFAULT_DURABILITY
     _log.info("journal %s, durability %s", scheduler.path, durability)
+    if options.allow_shell:
+        whose = "root" if os.geteuid() == 0 else "this user"
+        _log.warning("shell.run is on: whoever can open a socket on this machine can run commands as %s", whose)
     _log.info("tasks: %s", ", ".join(scheduler.task_names()) or "none")
     if scheduler.state is SchedulerState.STANDBY:
         _log.warning("standing by: another process owns the journal; writes answer 503 until it ends")
@@ -159,9 +163,18 @@ def _register(scheduler: Scheduler, options: Namespace) -> Targets:
     from timewheel.targets import register
 
     try:
-        return register(scheduler, allow_http=options.allow_http or (), taken=scheduler.task_names())
+        targets = register(
+            scheduler,
+            allow_http=options.allow_http or (),
+            allow_shell=options.allow_shell,
+            taken=scheduler.task_names(),
+        )
     except ValueError as error:
         raise Exit(USAGE, f"--allow-http: {error}") from None
+    if targets.shell is not None:
+        # Whoever started us may have had it ignored: then the system would not tell how a command ended.
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    return targets
 
 
 def _bind(host: str, port: int) -> socket.socket:

@@ -18,6 +18,7 @@ from starlette.routing import Match
 from timewheel.model import SchedulerState
 from timewheel.serve import jobs
 from timewheel.serve.guard import Guard
+from timewheel.serve.making import Maker
 from timewheel.serve.metrics import CONTENT_TYPE, Metrics
 from timewheel.serve.outputs import ProblemOut
 from timewheel.serve.problems import Problem, documented, fields_of, instance_of
@@ -41,12 +42,17 @@ Times are RFC 3339, ids are text. Every error is a problem document (RFC 9457, `
 
 
 def create_app(
-    scheduler: Scheduler, *, hosts: Collection[str] = (), faults: Mapping[str, Fault] | None = None
+    scheduler: Scheduler,
+    *,
+    hosts: Collection[str] = (),
+    faults: Mapping[str, Fault] | None = None,
+    absent: Mapping[str, str] | None = None,
 ) -> FastAPI:
     """The application over a scheduler. Serve it to this machine only: it knows no users.
 
     `hosts`: what the Host header may name beside the loopback names. `faults`: for tasks whose arguments can be judged
-    when a job is made, a function of (args, kwargs) that says what is wrong with them, or None.
+    when a job is made, a function of (args, kwargs) that says what is wrong with them, or None. `absent`: names of
+    tasks that could be here and are not, with how to have them.
     """
     app = FastAPI(
         title="timewheel",
@@ -58,7 +64,8 @@ def create_app(
         exception_handlers={HTTPException: _answer_http, RequestValidationError: _answer_invalid},
     )
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]  # FastAPI's documented way to extend it
-    app.include_router(jobs.JobsApi(scheduler, faults or {}).router())
+    maker = Maker(scheduler, faults or {}, absent)
+    app.include_router(jobs.JobsApi(scheduler, maker).router())
     app.include_router(_Health(scheduler).router())
     app.add_middleware(Guard, hosts=hosts, limits={f"{jobs.PREFIX}/batch": jobs.BATCH_BYTES})
     app.openapi()  # takes tenths of a second, which no request shall cost the event loop later

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import APIRouter, Query
@@ -12,7 +11,7 @@ from starlette.responses import Response
 from timewheel.errors import InvalidOption
 from timewheel.serve import inputs, outputs
 from timewheel.serve.bodies import StrictRoute
-from timewheel.serve.making import Fault, Maker, check_open, time_of
+from timewheel.serve.making import Maker, check_open, time_of
 from timewheel.serve.problems import documented, invalid
 from timewheel.serve.views import attempt_view, job_view, json_response
 
@@ -27,9 +26,9 @@ SLICE = 100  # jobs of a page that are shown in one turn of the event loop: a fe
 class JobsApi:
     """The handlers; `router()` says under which paths."""
 
-    def __init__(self, scheduler: Scheduler, faults: Mapping[str, Fault]) -> None:
+    def __init__(self, scheduler: Scheduler, maker: Maker) -> None:
         self._scheduler = scheduler
-        self._maker = Maker(scheduler, faults)
+        self._maker = maker
 
     async def create(self, body: inputs.JobIn) -> Response:
         """Make one durable job. Once this answers, the job survives a crash, and in the default durability a power cut.

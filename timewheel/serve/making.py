@@ -30,11 +30,17 @@ _NULL_MEANS = frozenset({"retry", "timeout_s"})  # one attempt; no limit. Elsewh
 
 
 class Maker:
-    """Makes jobs. `faults`: task -> what is wrong with arguments for it, or None; for tasks that know."""
+    """Makes jobs. `faults`: task -> what is wrong with arguments for it, or None; for tasks that know.
 
-    def __init__(self, scheduler: Scheduler, faults: Mapping[str, Fault]) -> None:
+    `absent`: tasks that could be here and are not -> how to have them.
+    """
+
+    def __init__(
+        self, scheduler: Scheduler, faults: Mapping[str, Fault], absent: Mapping[str, str] | None = None
+    ) -> None:
         self._scheduler = scheduler
         self._faults = faults
+        self._absent = absent or {}
 
     async def make(self, wanted: JobIn) -> Job[Any]:
         """The job that was asked for, durable. Raises Problem, TimewheelError."""
@@ -64,21 +70,32 @@ class Maker:
 
     def _draft(self, wanted: JobIn) -> Submit:
         """A checked submission. Raises Problem, TimewheelError."""
-        known = self._scheduler.task_names()
-        if wanted.task not in known:  # and nothing is ever imported for a name that came this way
-            raise invalid(f"no task is registered as {shown(wanted.task)}; known: {', '.join(known) or 'none'}", "task")
+        self.check_task(wanted.task)
         when = time_of(wanted.scheduled_at, wanted.delay_s) or timedelta()
         verbs = self._with_options(_options(wanted))
         try:
             draft = verbs.new(when, wanted.task, *wanted.args, **wanted.kwargs)
         except (InvalidTask, NotSerializable) as error:
             raise invalid(str(error), "args") from None
-        find_fault = self._faults.get(wanted.task)
-        fault = find_fault(wanted.args, wanted.kwargs) if find_fault is not None else None
-        if fault is not None:
-            raise invalid(f"{wanted.task} cannot run with these arguments: {fault}", "args")
+        self.check_arguments(wanted.task, wanted.args, wanted.kwargs)
         submit: Submit = draft.submit
         return submit
+
+    def check_task(self, task: str) -> None:
+        """Raise Problem when no task has this name; nothing is ever imported for a name that came this way."""
+        known = self._scheduler.task_names()
+        if task in known:
+            return
+        if task in self._absent:
+            raise invalid(f"the task {task} is off here: {self._absent[task]}", "task")
+        raise invalid(f"no task is registered as {shown(task)}; known: {', '.join(known) or 'none'}", "task")
+
+    def check_arguments(self, task: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        """Raise Problem when the task itself says that it can never run with these arguments."""
+        find_fault = self._faults.get(task)
+        fault = find_fault(args, kwargs) if find_fault is not None else None
+        if fault is not None:
+            raise invalid(f"{task} cannot run with these arguments: {fault}", "args")
 
     def _with_options(self, options: dict[str, Any]) -> Optioned:
         """The verbs with these options. Raises Problem naming the one that is bad."""
