@@ -6,13 +6,15 @@ from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from timewheel.events import AttemptsEnded, JobsEnded, JobsScheduled, Notices
+from timewheel.events import AttemptsEnded, JobsEnded, JobsScheduled, Notices, OccurrencesRecorded
 from timewheel.model import FINAL_STATES, CancelAnswer, JobState, RescheduleAnswer
 from timewheel.store.changes import (
     Cancelled,
     Change,
     Claimed,
     Outcome,
+    Planned,
+    PlanOccurrences,
     Rescheduled,
     Settle,
     Settled,
@@ -22,18 +24,22 @@ from timewheel.store.changes import (
 )
 
 if TYPE_CHECKING:
+    from timewheel.schedule_records import Fate
     from timewheel.store.loader import Loader
     from timewheel.waiters import Waiters
 
 
 class Consequences:
-    """See the module. `queue_of(settle)` names the queue of a settlement that this process made."""
+    """See the module. `ended(job_id)` hears of the jobs in `awaited` once they are final."""
 
-    def __init__(self, loader: Loader, waiters: Waiters, notices: Notices) -> None:
+    def __init__(self, loader: Loader, waiters: Waiters, notices: Notices, ended: Callable[[int], None]) -> None:
         self._loader = loader
         self._waiters = waiters
         self._notices = notices
+        self._ended = ended
+        self.awaited: set[int] = set()
         self.queues: dict[int, str] = {}  # of the settlements under way, by job id; kept only while notices are wanted
+        self.catching_up: set[int] = set()  # those of them whose lags are left out
         self._handlers: dict[type, Callable[[Any, Any], None]] = {
             Submitted: self._submitted,
             Settled: self._settled,
@@ -42,6 +48,7 @@ class Consequences:
             Rescheduled: self._rescheduled,
             Claimed: self._claimed,
             Unheld: self._unheld,
+            Planned: self._planned,
         }
 
     def draw(self, changes: list[Change], outcomes: list[Outcome]) -> None:
@@ -61,18 +68,19 @@ class Consequences:
     def _settled(self, _: Settle, outcome: Settled) -> None:
         if outcome.job_state is JobState.SCHEDULED:
             self._loader.placed(outcome.lane, outcome.due_at, outcome.job_id)
-        elif self._waiters and outcome.job_state in FINAL_STATES:
-            self._waiters.final(outcome.job_id)
+        elif outcome.job_state in FINAL_STATES and (self._waiters or self.awaited):
+            self._final(outcome.job_id)
 
     def _stale(self, _: Settle, outcome: Stale) -> None:
         self.queues.pop(outcome.job_id, None)
-        self._waiters.final(outcome.job_id)  # it was settled before, by a batch whose outcome was unknown
+        self.catching_up.discard(outcome.job_id)
+        self._final(outcome.job_id)  # it was settled before, by a batch whose outcome was unknown
 
     def _cancelled(self, _: Any, outcome: Cancelled) -> None:
         if outcome.was_scheduled:
             self._loader.became_stale()
         if outcome.answer is CancelAnswer.CANCELLED:
-            self._waiters.final(outcome.job_id)
+            self._final(outcome.job_id)
 
     def _rescheduled(self, _: Any, outcome: Rescheduled) -> None:
         if outcome.was_scheduled:
@@ -82,7 +90,20 @@ class Consequences:
 
     def _claimed(self, _: Any, outcome: Claimed) -> None:
         for job_id in outcome.skipped:
+            self._final(job_id)
+
+    def _planned(self, _: Any, outcome: Planned) -> None:
+        for job_id in outcome.superseded:
+            self._final(job_id)
+        for lane, due_at, job_id in outcome.places:
+            self._loader.placed(lane, due_at, job_id)
+
+    def _final(self, job_id: int) -> None:
+        if self._waiters:
             self._waiters.final(job_id)
+        if job_id in self.awaited:
+            self.awaited.discard(job_id)
+            self._ended(job_id)
 
     def _unheld(self, _: Any, outcome: Unheld) -> None:
         for lane, due_at, job_id in outcome.places:
@@ -90,6 +111,7 @@ class Consequences:
 
     def _notify(self, changes: list[Change], outcomes: list[Outcome]) -> None:
         scheduled: Counter[str] = Counter()
+        occurrences: Counter[tuple[Fate, str]] = Counter()
         ended = AttemptsEnded([], [], [], [], [])
         skipped = cancelled = 0
         for change, outcome in zip(changes, outcomes, strict=True):
@@ -99,10 +121,17 @@ class Consequences:
                 self._note_ending(ended, change, outcome)
             elif isinstance(outcome, Claimed):
                 skipped += len(outcome.skipped)
+            elif isinstance(outcome, Planned) and isinstance(change, PlanOccurrences):
+                skipped += len(outcome.superseded)
+                scheduled.update(job.queue for job in change.jobs)
+                for row in change.rows:
+                    occurrences[row.fate, row.reason or ""] += row.count
             elif isinstance(outcome, Cancelled):
                 cancelled += outcome.answer is CancelAnswer.CANCELLED
         if scheduled:
             self._notices.emit(JobsScheduled(dict(scheduled)))
+        if occurrences:
+            self._notices.emit(OccurrencesRecorded(dict(occurrences)))
         if ended.queues:
             self._notices.emit(ended)
         for state, jobs in ((JobState.SKIPPED, skipped), (JobState.CANCELLED, cancelled)):
@@ -113,5 +142,7 @@ class Consequences:
         ended.queues.append(self.queues.pop(change.job_id, ""))
         ended.attempt_states.append(change.attempt_state)
         ended.job_states.append(outcome.job_state)
-        ended.dispatch_lags_us.append(change.dispatch_lag_us)
-        ended.start_lags_us.append(change.start_lag_us)
+        late = change.job_id in self.catching_up
+        self.catching_up.discard(change.job_id)
+        ended.dispatch_lags_us.append(None if late else change.dispatch_lag_us)
+        ended.start_lags_us.append(None if late else change.start_lag_us)

@@ -98,6 +98,7 @@ class Engine:
         await self._wire()
         self._supervisor.spawn("committer", self.committer.run)
         self.committer.starting = True
+        self.committer.heirs.may_wait = await self.recovery.any_waits()
         recovered = await self.recovery.recover(tuple(self._known_names()))
         if self.cause is not None:
             raise self.cause
@@ -120,7 +121,7 @@ class Engine:
         self.dispatcher = Dispatcher(Ready(), limits, now, clock, self)
         self.ticker = Ticker(clock, now, self.dispatcher.fire, lambda: self._clocks.look(), AHEAD_US)
         self.loader = Loader(store, self.ticker, self.dispatcher.queued, now, clock, self.notices, self._in_trouble)
-        self.consequences = Consequences(self.loader, self.waiters, self.notices)
+        self.consequences = Consequences(self.loader, self.waiters, self.notices, lambda _: None)
         self.committer = Committer(store, self.stamp, self, clock, self.notices)
         self._clocks = ClockWatch(self.timeline, clock, self.dispatcher, self.loader, self.committer.note, self.notices)
         self.recovery = Recovery(store, self.committer, now, self.epoch)
@@ -176,6 +177,7 @@ class Engine:
     async def journal_unknown(self, claimed: list[int]) -> None:
         """The journal was opened again: what memory holds of it is read afresh."""
         ours = self.committer.settling() | self.dispatcher.gate.waiting
+        self.committer.heirs.may_wait = await self.recovery.any_waits()
         await self.recovery.release([each for each in claimed if each not in ours and not self.worker.has(each)])
         self.loader.reset()
         self.waiters.wake_all()

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
 
 from timewheel.model import AttemptState, JobState
+from timewheel.schedule_records import Fate
 
 _log = logging.getLogger("timewheel")
 
@@ -19,6 +20,12 @@ class JobsScheduled(NamedTuple):
     """Jobs became durable: how many of each queue."""
 
     queues: dict[str, int]
+
+
+class OccurrencesRecorded(NamedTuple):
+    """Slots of schedules were accounted for: how many by (fate, reason); the reason is "" where there is none."""
+
+    fates: dict[tuple[Fate, str], int]
 
 
 class AttemptsEnded(NamedTuple):
@@ -93,6 +100,7 @@ class StorageTrouble(NamedTuple):
 
 Notice: TypeAlias = (
     JobsScheduled
+    | OccurrencesRecorded
     | AttemptsEnded
     | JobsEnded
     | Committed

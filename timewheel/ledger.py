@@ -39,12 +39,14 @@ class Ledger:
         self._consequences = consequences
         self._notices = notices
 
-    def settle(self, change: Settle, queue: str) -> None:
-        """Have a settlement written."""
+    def settle(self, change: Settle, queue: str, *, catch_up: bool = False) -> None:
+        """Have a settlement written. `catch_up`: its lags say nothing of how punctual this process is."""
         if self.closed:
             return
         if self._notices.wanted:
             self._consequences.queues[change.job_id] = queue
+            if catch_up:
+                self._consequences.catching_up.add(change.job_id)
         self._committer.settle(change, ignore)
 
     def came_early(self, claimant: Claimant) -> None:

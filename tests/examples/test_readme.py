@@ -24,7 +24,7 @@ from timewheel.cli.parser import parser
 from timewheel.serve import guard, inputs, jobs
 from timewheel.serve.app import create_app
 from timewheel.serve.metrics import Metrics
-from timewheel.store import backlog, changes, committer, loader
+from timewheel.store import backlog, changes, intake, loader
 from timewheel.wheel import level
 
 TEXT = README.read_text(encoding="utf-8")
@@ -206,7 +206,7 @@ ROWS = {
     "`concurrency`": [f"{default('concurrency')} jobs", f"1 to {policies.MAX_CONCURRENCY:,}"],
     "`threads`": [f"{default('threads')} sync", "1 to 1,000"],
     "`Rate`": [f"{policies.MAX_RATE_PER_S:,}"],
-    "submissions waiting for the journal": [f"{committer.QUEUE_LIMIT:,}"],
+    "submissions waiting for the journal": [f"{intake.QUEUE_LIMIT:,}"],
     "one commit": [f"{backlog.BATCH_CHANGES:,} changes", f"{backlog.BATCH_BYTES // MIB} MiB"],
     "a page of a list": ["100 jobs", f"{inputs.PAGE_JOBS:,}"],
     "pending jobs": [

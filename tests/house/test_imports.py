@@ -38,6 +38,7 @@ MAY_ACT = {
     "timewheel.work.worker",
     "timewheel.work.runner",
     "timewheel.store.committer",
+    "timewheel.store.intake",
     "timewheel.store.aftermath",
     "timewheel.store.room",
     "timewheel.store.loader",

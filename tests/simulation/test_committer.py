@@ -21,7 +21,7 @@ from timewheel.errors import (
 )
 from timewheel.events import Notices
 from timewheel.model import AttemptState, JobState
-from timewheel.store import aftermath, backlog, committer
+from timewheel.store import aftermath, backlog, intake
 from timewheel.store.changes import ORDER, AddEntry, Claim, SaveLimits
 from timewheel.store.committer import Committer
 from timewheel.testing import builders
@@ -448,7 +448,7 @@ def test_a_stranger_who_cancels_takes_nothing_with_him(victim, moment_s, fault):
 
 @pytest.fixture
 def _small_queue(monkeypatch):
-    monkeypatch.setattr(committer, "QUEUE_LIMIT", 5)
+    monkeypatch.setattr(intake, "QUEUE_LIMIT", 5)
     monkeypatch.setattr(backlog, "BATCH_CHANGES", 3)
 
 

@@ -14,13 +14,30 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
-from timewheel.store.changes import Cancel, Change, Claim, PutQueue, Reschedule, SaveLimits, Settle, Submit
+from timewheel.store.changes import (
+    Cancel,
+    Change,
+    Claim,
+    DropSchedule,
+    PlanOccurrences,
+    PutCalendar,
+    PutQueue,
+    PutSchedule,
+    Reschedule,
+    SaveLimits,
+    Settle,
+    Submit,
+    TakeOver,
+)
 
-BEGINNINGS = (Submit, Cancel, Reschedule, Claim)
+STANDING = (PutSchedule, DropSchedule, PutCalendar)
+BEGINNINGS = (Submit, Cancel, Reschedule, Claim, *STANDING, PlanOccurrences)
 REFUSED_WHILE_FULL = (*BEGINNINGS, PutQueue)  # somebody waits for each, and is not to wait without end
 BATCH_CHANGES = 2_000
 BATCH_BYTES = 4 * 1024 * 1024
 HOUSEKEEPING_CHANGES = 8  # a batch: it always moves on and never crowds out jobs
+STANDING_CHANGES = 200  # a batch, of those that write schedules
+PLANNED_ROWS = 500  # a batch: rows of ledgers and jobs that plans write; one plan always fits
 
 Receiver: TypeAlias = Callable[[Any], None]  # called with the outcome, or with the exception
 Entry: TypeAlias = tuple[Any, Receiver]  # a change, and who wants to hear its outcome
@@ -33,6 +50,8 @@ class Backlog:
         self.settles: deque[Entry] = deque()
         self.verbs: deque[Entry] = deque()
         self.submits: deque[Entry] = deque()
+        self.standing: deque[Entry] = deque()
+        self.plans: deque[Entry] = deque()
         self.claims: deque[Entry] = deque()
         self.rest: deque[Entry] = deque()
         self.limits: Entry | None = None  # the newest SaveLimits replaces an older one and goes with every batch
@@ -52,6 +71,8 @@ class Backlog:
                 self._take_verbs(batch)
             if self.submits:
                 self._take_submits(batch)
+            _move(self.standing, batch, STANDING_CHANGES)
+            self._take_plans(batch)
             _move(self.claims, batch, BATCH_CHANGES)
         _move(self.rest, batch, HOUSEKEEPING_CHANGES)
         if self.limits is not None:
@@ -67,6 +88,8 @@ class Backlog:
                 tell.append(entry)
             elif isinstance(entry[0], SaveLimits):
                 self.limits = self.limits or entry
+            elif isinstance(entry[0], TakeOver) and not entry[0].everything:
+                continue  # it goes with the endings of its batch, and those get another
             else:
                 self._queue_of(entry[0]).appendleft(entry)
         tell.reverse()
@@ -77,9 +100,9 @@ class Backlog:
         return {change.job_id for change, _ in self.settles}
 
     def drop_beginnings(self) -> list[Entry]:
-        """Take out every submission, verb and claim that waits, and the settings of queues."""
+        """Take out all that waits to begin something, and the settings of queues."""
         dropped = [entry for entry in self if isinstance(entry[0], REFUSED_WHILE_FULL)]
-        for queue in (self.verbs, self.submits, self.claims):
+        for queue in (self.verbs, self.submits, self.standing, self.plans, self.claims):
             queue.clear()
         self.rest = deque(entry for entry in self.rest if not isinstance(entry[0], REFUSED_WHILE_FULL))
         return dropped
@@ -93,7 +116,7 @@ class Backlog:
         return everything
 
     def _queues(self) -> tuple[deque[Entry], ...]:
-        return self.settles, self.verbs, self.submits, self.claims, self.rest
+        return self.settles, self.verbs, self.submits, self.standing, self.plans, self.claims, self.rest
 
     def _queue_of(self, change: Change) -> deque[Entry]:
         if isinstance(change, Settle):
@@ -102,6 +125,10 @@ class Backlog:
             return self.verbs
         if isinstance(change, Submit):
             return self.submits
+        if isinstance(change, STANDING):
+            return self.standing
+        if isinstance(change, PlanOccurrences):
+            return self.plans
         return self.claims if isinstance(change, Claim) else self.rest
 
     def _take_settles(self, batch: list[Entry]) -> None:
@@ -134,6 +161,14 @@ class Backlog:
             batch.append(entry)
             size += len(entry[0].request.arguments)
             room -= 1
+
+    def _take_plans(self, batch: list[Entry]) -> None:
+        rows = size = 0
+        while self.plans and rows < PLANNED_ROWS and size < BATCH_BYTES:
+            entry = self.plans.popleft()
+            batch.append(entry)
+            rows += 1 + len(entry[0].rows) + len(entry[0].jobs)
+            size += sum(len(job.arguments) for job in entry[0].jobs)
 
 
 def _move(source: deque[Entry], batch: list[Entry], most: int) -> None:

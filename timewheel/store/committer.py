@@ -5,66 +5,58 @@ durable. Idle, a single job commits at once. What it promises:
 
 - a change whose caller was cancelled while waiting is written all the same;
 - nobody is told of an outcome before the batch that holds it is durable;
-- its queue is bounded: submissions beyond `QUEUE_LIMIT` wait (or are refused, for callers that must not wait).
+- its queue is bounded: submissions beyond `intake.QUEUE_LIMIT` wait (or are refused, for callers that must not wait).
 
 When a commit fails: full or busy, nothing was written and it tries again. While the journal is full, what would begin
-something (submissions, verbs, claims) is refused and only endings are written, for which stores keep some space back.
-Unknown: callers are told so, the journal is opened again, settlements are repeated (their preconditions make that
-harmless) and `Aftermath.journal_unknown` has the rest re-read. Anything else, and the third unknown within a minute,
-ends the committer: `Aftermath.journal_failed`.
+something (submissions, verbs, schedules, claims) is refused and only endings are written, with what these set free: for
+them stores keep some space back. Unknown: callers are told so, the journal is opened again, settlements are repeated
+(their preconditions make that harmless) and `Aftermath.journal_unknown` has the rest re-read. Anything else, and the
+third unknown within a minute, ends the committer: `Aftermath.journal_failed`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from timewheel.alarm import Alarm
-from timewheel.errors import JournalBusy, JournalFull, JournalUnknown, Overloaded
+from timewheel.errors import JournalBusy, JournalFull, JournalUnknown
 from timewheel.events import Committed, Notices, StorageTrouble
-from timewheel.store.aftermath import Aftermath, ignore, reply_to, submit_all, tell_outcomes, to_the_end
-from timewheel.store.backlog import REFUSED_WHILE_FULL, Backlog, Entry, Receiver, claims_of, tell
-from timewheel.store.changes import AddEntry, Cancel, Change, Claim, Reschedule, Rest, SaveLimits, Settle, Submit
+from timewheel.store.aftermath import Aftermath, tell_outcomes, to_the_end
+from timewheel.store.backlog import BEGINNINGS, REFUSED_WHILE_FULL, Entry, claims_of, tell
+from timewheel.store.changes import AddEntry, Change
+from timewheel.store.heirs import Heirs
+from timewheel.store.intake import RETRY_S, Intake
 from timewheel.store.patience import Patience
-from timewheel.store.room import Room
 
 if TYPE_CHECKING:
     from timewheel.ports import Clock
     from timewheel.store.port import Stamp, Store
 
 _log = logging.getLogger("timewheel")
-QUEUE_LIMIT = 20_000
-RETRY_S = 1.0
 FLUSH_LOOK_S = 0.5
 
 
-class Committer:
+class Committer(Intake):
     """See the module. Use it from one event loop only."""
 
     def __init__(
         self, store: Store, stamp: Callable[[], Stamp], aftermath: Aftermath, clock: Clock, notices: Notices
     ) -> None:
+        super().__init__(clock)
         self._store = store
         self._stamp = stamp
         self._aftermath = aftermath
         self._clock = clock
         self._notices = notices
-        self._backlog = Backlog()
-        self.settling = self._backlog.settling
-        self._alarm = Alarm(clock)
-        self._room = Room(self._vacancies)
-        self._idle = asyncio.Event()
-        self._idle.set()
+        self.heirs = Heirs()
         self._written = Alarm(clock)
-        self._full: JournalFull | None = None
-        self._failed: BaseException | None = None
         self._patience = Patience()
         self.starting = False  # while a scheduler starts, a journal that takes nothing is an error, not a time to wait
 
-    # ---- what others ask ---------------------------------------------------------------------------------------------
+    # ---- how it stands -----------------------------------------------------------------------------------------------
 
     @property
     def full(self) -> bool:
@@ -75,61 +67,6 @@ class Committer:
     def trouble(self) -> Exception | None:
         """Why the journal takes nothing at present; None when it does."""
         return self._full or self._patience.trouble
-
-    async def submit(self, change: Submit) -> Any:
-        """Write a submission and return its outcome; waits for room in the queue.
-
-        Raises JournalFull, JournalUnknown, or the cause when the committer has ended.
-        """
-        if self._vacancies() <= 0:
-            await self._room.wait()
-        future = asyncio.get_running_loop().create_future()
-        self.submit_soon(change, reply_to(future))
-        return await future
-
-    async def submit_many(self, changes: Iterable[Submit], each: Callable[[Submit, Any], None]) -> None:
-        """Write submissions over as many batches as needed; `each(change, outcome or exception)` as they come back."""
-        await submit_all(changes, each, self._room, self.submit_soon)
-
-    def submit_soon(self, change: Submit, receive: Receiver) -> None:
-        """Queue a submission without waiting for room."""
-        if self._full is not None:
-            raise self._full
-        self._post(self._backlog.submits, change, receive)
-
-    def check_room(self, jobs: int) -> None:
-        """Raise Overloaded when `jobs` more submissions would not fit: for callers that must not wait."""
-        if jobs > self._vacancies():
-            message = f"{QUEUE_LIMIT} submissions may wait for the journal, and {jobs} more would not fit: try again"
-            raise Overloaded(message, retry_after_s=RETRY_S)
-
-    def verb(self, change: Cancel | Reschedule, receive: Receiver) -> None:
-        """Queue a cancel or a reschedule."""
-        self._post(self._backlog.verbs, change, receive)
-
-    async def housekeep(self, change: Rest) -> Any:
-        """Write one of the rest and return its outcome."""
-        future = asyncio.get_running_loop().create_future()
-        self._post(self._backlog.rest, change, reply_to(future))
-        return await future
-
-    def settle(self, change: Settle, receive: Receiver) -> None:
-        """Queue a settlement; it is repeated until it is written or the committer ends."""
-        self._post(self._backlog.settles, change, receive)
-
-    def claim(self, change: Claim, receive: Receiver) -> None:
-        """Queue a claim. On JournalUnknown `receive` gets the exception: some of the hints may be claimed."""
-        self._post(self._backlog.claims, change, receive)
-
-    def note(self, change: Rest) -> None:
-        """Queue one of the rest without waiting for its outcome."""
-        self._post(self._backlog.rest, change, ignore)
-
-    def save_limits(self, change: SaveLimits) -> None:
-        """Write the limits with the next batch, in the place of any that still wait."""
-        if self._failed is None:
-            self._backlog.limits = (change, ignore)
-            self._wake()
 
     @property
     def idle(self) -> bool:
@@ -164,6 +101,7 @@ class Committer:
         tell(self._backlog.empty(), self._failed)  # what the last batch put back
 
     async def _write(self, batch: list[Entry]) -> None:
+        self.heirs.remember(batch)
         changes: list[Change] = [change for change, _ in batch]
         began = self._clock.boot_us()
         try:
@@ -183,6 +121,7 @@ class Committer:
             self._patience.committed()
         if self._notices.wanted and batch:
             self._notices.emit(Committed(len(batch), self._clock.boot_us() - began))
+        self.heirs.learn(outcomes)
         trouble = await tell_outcomes(self._aftermath, batch, outcomes)
         if trouble is not None:
             self.end(*trouble)
@@ -217,7 +156,7 @@ class Committer:
         self._written.ring()
 
     async def _reopen(self, batch: list[Entry], error: JournalUnknown) -> None:
-        told = self._backlog.put_back(batch, (Submit, Cancel, Reschedule, Claim, AddEntry))
+        told = self._backlog.put_back(batch, (*BEGINNINGS, AddEntry))
         try:
             await to_the_end(self._store.reopen())
             await to_the_end(self._aftermath.journal_unknown(claims_of(told)))
@@ -234,17 +173,3 @@ class Committer:
         self._room.close()
         self._idle.set()
         self._written.ring()
-
-    def _post(self, queue: deque[Entry], change: Change, receive: Receiver) -> None:
-        if self._failed is not None:
-            raise self._failed
-        queue.append((change, receive))
-        if self._idle.is_set():  # otherwise it looks again by itself when its commit returns
-            self._wake()
-
-    def _vacancies(self) -> int:
-        return QUEUE_LIMIT - len(self._backlog.submits)
-
-    def _wake(self) -> None:
-        self._idle.clear()
-        self._alarm.ring()

@@ -1,8 +1,9 @@
 """Recovery: what a new owner does before anything starts.
 
 Attempts that a former owner left open become LOST and spend the crash budget; jobs that waited for an overrunning
-handler, and those whose task is known again, become SCHEDULED. Every step is an ordinary change with its own
-precondition (state, attempt and epoch as read), so a crash at any point, and doing it again, gives the same result.
+handler, those whose task is known again, and those that waited for what has ended, become SCHEDULED. Every step is an
+ordinary change with its own precondition (state, attempt and epoch as read), so a crash at any point, and doing it
+again, gives the same result.
 """
 
 from __future__ import annotations
@@ -13,13 +14,15 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from timewheel.events import Recovered
 from timewheel.model import AttemptRecord, AttemptState, JobRecord, JobState, Now, WaitingReason
-from timewheel.store.changes import AddEntry, Settle, Unheld, Unhold
+from timewheel.store.changes import AddEntry, Settle, TakeOver, Unheld, Unhold
+from timewheel.store.port import JobFilter
 from timewheel.work.lifecycle import NOT_ENTERED, Counters, decide_lost
 
 if TYPE_CHECKING:
     from timewheel.store.port import Store
 
 PAGE = 500
+FOR_ANOTHER = (WaitingReason.OVERLAP, WaitingReason.KEY)
 
 
 class Writer(Protocol):
@@ -28,7 +31,7 @@ class Writer(Protocol):
     def settle(self, change: Settle, receive: Callable[[Any], None]) -> None:
         """Queue a settlement."""
 
-    async def housekeep(self, change: Unhold | AddEntry) -> Any:
+    async def housekeep(self, change: Unhold | AddEntry | TakeOver) -> Any:
         """Write one of the rest and return its outcome."""
 
     async def flush(self) -> bool:
@@ -53,9 +56,23 @@ class Recovery:
         lost = await self._lose_open_attempts()
         released = await self.unhold(WaitingReason.OVERRUN, None)
         released += await self.unhold(WaitingReason.UNRESOLVABLE, tasks)
+        if await self.any_waits():  # for what ended with nobody to tell them
+            taken_over: Unheld = await self._writer.housekeep(TakeOver(everything=True))
+            released += len(taken_over.places)
         data = {"epoch": self._epoch, "lost": lost, "released": released}
         await self._writer.housekeep(AddEntry("recovery", json.dumps(data)))
         return Recovered(self._epoch, lost, released)
+
+    async def any_waits(self) -> bool:
+        """Whether a job of the journal waits for another to end (overlap, key)."""
+        before = None
+        while True:
+            page = await self._store.jobs(JobFilter(states=(JobState.WAITING,)), before=before, limit=PAGE)
+            if any(job.reason in FOR_ANOTHER for job in page.jobs):
+                return True
+            if page.next_before is None:
+                return False
+            before = page.next_before
 
     async def unhold(self, reason: WaitingReason, tasks: tuple[str, ...] | None) -> int:
         """Make WAITING jobs SCHEDULED again, page by page; how many."""

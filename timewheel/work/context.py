@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import logging
 from contextvars import ContextVar, Token
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from timewheel.errors import NotInJob
-from timewheel.model import job_text
+from timewheel.model import ClockKind, job_text
 from timewheel.times import utc_datetime
 
 if TYPE_CHECKING:
     from collections.abc import MutableMapping
     from datetime import datetime
+
+    from timewheel.model import Origin
 
 _LOGGER = logging.getLogger("timewheel.task")
 
@@ -34,18 +36,47 @@ class JobLog(logging.LoggerAdapter[logging.Logger]):
         return msg, kwargs
 
 
+class MissedSlots(NamedTuple):
+    """Slots of a schedule that were missed: the first and the last of them (in UTC), and how many they are."""
+
+    first: datetime
+    last: datetime
+    count: int  # type: ignore[assignment]  # hides a method of tuples that nobody asks of this one
+
+
 class JobContext:
     """What a running handler may know of its job.
 
     Made with the job's number, the attempt's number (from 1), the attempt's scheduled_at on the wall scale
-    (microseconds) and the scheduler that runs it. Reading is safe from any thread.
+    (microseconds), the scheduler that runs it, and the occurrence it stands for, if a schedule made it, with the
+    distance of its clock from the wall's. Reading is safe from any thread.
     """
 
-    __slots__ = ("_cancel_requested", "_log", "_number", "_scheduled_us", "_text", "attempt", "scheduler")
+    __slots__ = (
+        "_cancel_requested",
+        "_log",
+        "_number",
+        "_offset_us",
+        "_origin",
+        "_scheduled_us",
+        "_text",
+        "attempt",
+        "scheduler",
+    )
 
-    def __init__(self, number: int, attempt: int, scheduled_wall_us: int, scheduler: Any = None) -> None:
+    def __init__(
+        self,
+        number: int,
+        attempt: int,
+        scheduled_wall_us: int,
+        scheduler: Any = None,
+        origin: Origin | None = None,
+        offset_us: int = 0,
+    ) -> None:
         self._number = number
         self._scheduled_us = scheduled_wall_us
+        self._origin = origin
+        self._offset_us = offset_us if origin is not None and origin.clock is ClockKind.STEADY else 0
         self._cancel_requested = False
         self._text: str | None = None
         self._log: JobLog | None = None
@@ -71,6 +102,25 @@ class JobContext:
     def scheduled_at(self) -> datetime:
         """When this attempt was due, as an aware datetime in UTC."""
         return utc_datetime(self._scheduled_us)
+
+    @property
+    def schedule_id(self) -> str | None:
+        """The id of the schedule that made this job; None for any other job."""
+        return None if self._origin is None else self._origin.schedule
+
+    @property
+    def nominal_at(self) -> datetime | None:
+        """The slot of the schedule that this job stands for, before jitter, in UTC; None when no schedule made it."""
+        return None if self._origin is None else utc_datetime(self._origin.nominal_at + self._offset_us)
+
+    @property
+    def missed(self) -> MissedSlots | None:
+        """The slots that were missed and that this job makes up for; None when there were none."""
+        missed = None if self._origin is None else self._origin.missed
+        if missed is None:
+            return None
+        first, last = (utc_datetime(each + self._offset_us) for each in (missed.first, missed.last))
+        return MissedSlots(first, last, missed.slots)
 
     @property
     def cancel_requested(self) -> bool:

@@ -23,8 +23,8 @@ class Ledger(Protocol):
 
     epoch: int
 
-    def settle(self, change: Settle, queue: str) -> None:
-        """Have a settlement written."""
+    def settle(self, change: Settle, queue: str, *, catch_up: bool = False) -> None:
+        """Have a settlement written. `catch_up`: its lags say nothing of how punctual this process is."""
 
     def slot_free(self, queue: str, losses: int) -> None:
         """A handler has ended and holds its slot no more."""

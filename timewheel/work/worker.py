@@ -68,8 +68,10 @@ class Worker:
         except NotSerializable as error:
             self._hold(claimant, str(error))
             return
-        wall = job.due_at if job.clock is ClockKind.WALL else job.due_at + now.wall_us - now.steady_us
-        run = Run(claimant, task, args, kwargs, JobContext(job.job_id, job.attempt, wall, self._scheduler))
+        offset_us = now.wall_us - now.steady_us
+        wall = job.due_at if job.clock is ClockKind.WALL else job.due_at + offset_us
+        context = JobContext(job.job_id, job.attempt, wall, self._scheduler, job.origin, offset_us)
+        run = Run(claimant, task, args, kwargs, context)
         self._runs[job.job_id] = run
         try:
             self._runner.start(run)
@@ -169,7 +171,8 @@ class Worker:
         if run.timer is not None:
             run.timer.cancel()
         change = settlement(run, decision, now, self._ledger.epoch, error, value)
-        self._ledger.settle(change, run.claimant.queue)
+        origin = run.job.origin
+        self._ledger.settle(change, run.claimant.queue, catch_up=origin is not None and origin.catch_up)
 
     def _timed_out(self, run: Run) -> None:
         if run.settled:
