@@ -12,7 +12,7 @@ both stand on a whole second.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from timewheel.model import (
     DEFAULT_PRIORITY,
@@ -23,11 +23,27 @@ from timewheel.model import (
     JobRequest,
     JobState,
     Now,
+    Origin,
+    OriginKind,
     RetryPolicy,
     WaitingReason,
 )
-from timewheel.store.changes import Cancel, Claim, Reschedule, Settle, Submit, Unhold
+from timewheel.schedule_records import Fate, OccurrenceRecord, Position, ScheduleRecord, ScheduleState, SkipReason
+from timewheel.store.changes import (
+    Cancel,
+    Claim,
+    DropSchedule,
+    PlanOccurrences,
+    PutSchedule,
+    Reschedule,
+    Settle,
+    Submit,
+    Unhold,
+)
 from timewheel.store.port import Owner, Stamp
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 START = Now(wall_us=1_750_000_000 * SECOND_US, steady_us=1_749_990_000 * SECOND_US)
 BOOT_ID = "boot-1"
@@ -145,3 +161,84 @@ SETTLES = {
     "unresolvable": settle_unresolvable,
 }
 """Every kind of ending by name, each called with a job's id."""
+
+
+# ---- schedules -------------------------------------------------------------------------------------------------------
+
+SCHEDULE = "s"
+
+
+def schedule(name: str = SCHEDULE, **changes: Any) -> ScheduleRecord:
+    """A schedule that is ACTIVE, of version 1 and planned up to START."""
+    plain = ScheduleRecord(
+        schedule=name,
+        task="app.task",
+        queue=DEFAULT_QUEUE,
+        definition="{}",
+        state=ScheduleState.ACTIVE,
+        version=1,
+        position=Position(ClockKind.WALL, START.wall_us),
+        created_at=START.wall_us,
+        updated_at=START.wall_us,
+    )
+    return replace(plain, **changes)
+
+
+def put_schedule(
+    name: str = SCHEDULE, expected_version: int = 0, *, importable: bool = False, **changes: Any
+) -> PutSchedule:
+    """A PutSchedule, by default of a new schedule; the version is the next one."""
+    record = schedule(name, **({"version": expected_version + 1} | changes))
+    return PutSchedule(record, expected_version, importable=importable)
+
+
+def drop_schedule(name: str = SCHEDULE, expected_version: int = 1) -> DropSchedule:
+    """A DropSchedule."""
+    return DropSchedule(name, expected_version)
+
+
+def occurrence(job_id: int, nominal_at: int = START.wall_us, name: str = SCHEDULE, **changes: Any) -> JobRequest:
+    """A request for the job of an occurrence; the fields of its Origin may be given too."""
+    plain: dict[str, Any] = {"schedule": name, "clock": ClockKind.WALL, "nominal_at": nominal_at}
+    fields = {field: changes.pop(field) for field in Origin._fields if field in changes}
+    origin = Origin(**(plain | fields))
+    return request(job_id, **({"origin": origin, "clock": origin.clock, "scheduled_at": nominal_at} | changes))
+
+
+def row(first_at: int, last_at: int | None = None, count: int = 1, **changes: Any) -> OccurrenceRecord:
+    """A row of the ledger, by default of slots that were missed."""
+    plain = OccurrenceRecord(
+        schedule=SCHEDULE,
+        clock=ClockKind.WALL,
+        first_at=first_at,
+        last_at=first_at if last_at is None else last_at,
+        count=count,
+        turn=0,
+        kind=OriginKind.RULE,
+        fate=Fate.SKIPPED,
+        recorded_at=START.wall_us,
+        reason=SkipReason.MISFIRE.value,
+    )
+    return replace(plain, **changes)
+
+
+def row_of(made: JobRequest) -> OccurrenceRecord:
+    """The row of a job that a plan makes."""
+    if made.origin is None:
+        raise ValueError(f"job {made.job_id} is of no schedule")
+    name, clock, nominal_at, turn, kind, *_ = made.origin
+    told = {"schedule": name, "clock": clock, "turn": turn, "kind": kind}
+    return row(nominal_at, fate=Fate.JOB, reason=None, job_id=made.job_id, **told)
+
+
+def plan(*jobs: JobRequest, rows: Sequence[OccurrenceRecord] = (), **changes: Any) -> PlanOccurrences:
+    """A PlanOccurrences that makes these jobs with their rows, and writes other rows after them."""
+    names = {made.origin.schedule for made in jobs if made.origin} | {one.schedule for one in rows}
+    plain = PlanOccurrences(
+        schedule=min(names, default=SCHEDULE),
+        version=1,
+        position=Position(ClockKind.WALL, START.wall_us),
+        rows=[*map(row_of, jobs), *rows],
+        jobs=list(jobs),
+    )
+    return replace(plain, **changes)

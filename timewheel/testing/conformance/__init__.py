@@ -21,15 +21,22 @@ import pytest
 _TOPICS = (
     "batches",
     "claims",
+    "concurrency",
+    "holds",
     "keys",
+    "ledgers",
     "lists",
     "ownership",
+    "plans",
     "reads",
     "requests",
     "rest",
+    "schedules",
     "settles",
     "submits",
+    "successions",
     "verbs",
+    "waits",
 )
 for _topic in ("bench", *_TOPICS):
     pytest.register_assert_rewrite(f"{__name__}.{_topic}")
@@ -37,18 +44,44 @@ for _topic in ("bench", *_TOPICS):
 from timewheel.testing.conformance.batches import Batches  # noqa: E402
 from timewheel.testing.conformance.bench import Bench, DumpableStore, Hooks  # noqa: E402
 from timewheel.testing.conformance.claims import Claims  # noqa: E402
+from timewheel.testing.conformance.concurrency import Concurrency  # noqa: E402
+from timewheel.testing.conformance.holds import Holds  # noqa: E402
 from timewheel.testing.conformance.keys import Keys  # noqa: E402
+from timewheel.testing.conformance.ledgers import Ledgers  # noqa: E402
 from timewheel.testing.conformance.lists import Lists  # noqa: E402
 from timewheel.testing.conformance.ownership import Owning  # noqa: E402
+from timewheel.testing.conformance.plans import Plans  # noqa: E402
 from timewheel.testing.conformance.reads import Reads  # noqa: E402
 from timewheel.testing.conformance.requests import CancelRequests  # noqa: E402
 from timewheel.testing.conformance.rest import Rest  # noqa: E402
+from timewheel.testing.conformance.schedules import Schedules  # noqa: E402
 from timewheel.testing.conformance.settles import Settles  # noqa: E402
 from timewheel.testing.conformance.submits import Submits  # noqa: E402
+from timewheel.testing.conformance.successions import Successions  # noqa: E402
 from timewheel.testing.conformance.verbs import Verbs  # noqa: E402
+from timewheel.testing.conformance.waits import Waits  # noqa: E402
 
 __all__ = ["Bench", "DumpableStore", "Hooks", "StoreConformance"]
 
 
-class StoreConformance(Batches, CancelRequests, Claims, Keys, Lists, Owning, Reads, Rest, Settles, Submits, Verbs):
+class StoreConformance(
+    Batches,
+    CancelRequests,
+    Claims,
+    Concurrency,
+    Holds,
+    Keys,
+    Ledgers,
+    Lists,
+    Owning,
+    Plans,
+    Reads,
+    Rest,
+    Schedules,
+    Settles,
+    Submits,
+    Successions,
+    Verbs,
+    Waits,
+):
     """Every topic of the suite; a subclass provides `fresh`, `another` and `crashed`."""

@@ -8,8 +8,20 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import pytest
 import pytest_asyncio
 
-from timewheel.model import ZERO_KEY, DueKey, JobRecord, JobState, Now
-from timewheel.store.changes import Change, Claimed, ClaimedJob, Outcome, Settle, Submitted
+from timewheel.model import ZERO_KEY, DueKey, JobRecord, JobRequest, JobState, Now
+from timewheel.schedule_records import ScheduleRecord
+from timewheel.store.changes import (
+    DONE,
+    Change,
+    Claimed,
+    ClaimedJob,
+    Outcome,
+    Planned,
+    Settle,
+    Submitted,
+    TakeOver,
+    Unheld,
+)
 from timewheel.store.port import JobFilter, Owner, Ownership, Store
 from timewheel.testing import builders
 
@@ -30,7 +42,9 @@ class DumpableStore(Store, Protocol):
 
         {"jobs": {job_id: JobRecord}, "attempts": {(job_id, number): AttemptRecord},
          "keys": {(task, idempotency_key): (job_id, digest)}, "limits": {name: value}, "queues": {queue: settings},
-         "importable": sorted list of tasks}. The state of an open attempt is QUEUED. Lane numbers are left out.
+         "importable": sorted list of tasks, "schedules": {id: ScheduleRecord}, "calendars": {name: JSON text},
+         "ledger": {(schedule, clock, first_at, turn, kind): OccurrenceRecord}}. The state of an open attempt is QUEUED.
+        The numbers of lanes and of rows of the ledger are left out.
         """
 
 
@@ -77,6 +91,32 @@ class Bench:
         died = self.store
         self.store = await self._hooks.crashed(died)
         self._opened = [store for store in self._opened if store is not died] + [self.store]
+
+    async def schedule(self, name: str = builders.SCHEDULE) -> ScheduleRecord:
+        """A schedule that must exist."""
+        schedule = await self.store.schedule(name)
+        assert schedule is not None
+        return schedule
+
+    async def put_schedules(self, *names: str) -> None:
+        """Make schedules, of version 1."""
+        outcomes = await self.write(*(builders.put_schedule(name) for name in names or (builders.SCHEDULE,)))
+        assert set(outcomes) == {DONE}
+
+    async def plan(self, *jobs: JobRequest, **changes: Any) -> Planned:
+        """Plan occurrences."""
+        return await self.one(builders.plan(*jobs, **changes), Planned)
+
+    async def taken_over(self, *changes: Change, everything: bool = False) -> list[int]:
+        """The jobs that TakeOver releases in a batch of other changes. Each must lie where it is told to."""
+        *_, unheld = await self.write(*changes, TakeOver(everything))
+        assert isinstance(unheld, Unheld), unheld
+        for lane, due_at, job_id in unheld.places:
+            job = await self.job(job_id)
+            assert (job.state, job.reason, job.due_at) == (JobState.SCHEDULED, None, due_at)
+            assert await self.lane_of(lane) == (job.queue, job.priority, job.due_clock)
+            assert (due_at, job_id) in await self.due(lane)
+        return [job_id for _, _, job_id in unheld.places]
 
     async def close(self) -> None:
         """Close every handle."""

@@ -27,7 +27,7 @@ from timewheel.testing.conformance.bench import Bench, BenchTests
 class Reads(BenchTests):
     """Reading by key."""
 
-    async def test_no_such_job(self, bench: Bench) -> None:
+    async def test_nothing_is_read_of_an_unknown_job(self, bench: Bench) -> None:
         await bench.submit(1)
         assert await bench.store.job(2) is None
         assert await bench.store.attempts(2) == []
