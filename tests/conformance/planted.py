@@ -15,6 +15,7 @@ from timewheel_storage.sqlite import (
     codes,
     faults,
     keeping,
+    kinds,
     read,
     write_claim,
     write_rest,
@@ -114,9 +115,9 @@ def _remembered_too_early(monkeypatch):
         begun(self)
 
     memories = []
-    honest, begun = write_submit._find_kind, write_submit.Memory.__init__
-    monkeypatch.setattr(write_submit, "_find_kind", find)
-    monkeypatch.setattr(write_submit.Memory, "__init__", made)
+    honest, begun = kinds._find_kind, kinds.Memory.__init__
+    monkeypatch.setattr(kinds, "_find_kind", find)
+    monkeypatch.setattr(kinds.Memory, "__init__", made)
 
 
 def _takes_over_without_an_epoch(monkeypatch):

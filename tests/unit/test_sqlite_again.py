@@ -10,7 +10,7 @@ from timewheel.testing.builders import claim, reschedule, settle_retry, stamp, s
 from timewheel_storage.sqlite import schema
 from timewheel_storage.sqlite.batch import Batch
 from timewheel_storage.sqlite.read import job
-from timewheel_storage.sqlite.write_submit import Memory
+from timewheel_storage.sqlite.kinds import Memory
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from timewheel.testing.builders import (
     submit,
 )
 from timewheel_storage.sqlite import open_sqlite, read_list
-from timewheel_storage.sqlite.write_submit import Memory
+from timewheel_storage.sqlite.kinds import Memory
 
 
 @pytest.fixture

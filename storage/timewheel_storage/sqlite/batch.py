@@ -8,10 +8,14 @@ from timewheel.errors import NotOwner
 from timewheel.store import changes as ch
 from timewheel_storage.sqlite.codes import do
 from timewheel_storage.sqlite.faults import transaction
+from timewheel_storage.sqlite.kinds import Memory
 from timewheel_storage.sqlite.write_claim import Claims
+from timewheel_storage.sqlite.write_plan import Plans
 from timewheel_storage.sqlite.write_rest import Others
+from timewheel_storage.sqlite.write_schedules import Standings
 from timewheel_storage.sqlite.write_settle import Again, Settles
-from timewheel_storage.sqlite.write_submit import Memory, Submits
+from timewheel_storage.sqlite.write_submit import Submits
+from timewheel_storage.sqlite.write_take_over import TakeOvers
 from timewheel_storage.sqlite.write_verbs import Cancels, Reschedules
 
 if TYPE_CHECKING:
@@ -47,10 +51,13 @@ class Batch:
         self.begins_something = not changes or bool(_BEGINNINGS & places.keys())
         self.ends_something = "settle" in places and not self.begins_something
         self._parts: list[tuple[list[int], Part]] = []
+        others: Others | None = None
         for topic in _ORDER:
             if topic in places:
                 some: list[Any] = [changes[place] for place in places[topic]]
-                self._parts.append((places[topic], _part(topic, some, memory)))
+                part = TakeOvers(some, changes, others) if topic == "take over" else _part(topic, some, memory)
+                others = part if isinstance(part, Others) else others
+                self._parts.append((places[topic], part))
 
     def write(self, connection: sqlite3.Connection, path: str, stamp: Stamp, boot_id: str) -> None:
         """Write it durably, or raise and write nothing (but see JournalUnknown)."""
@@ -86,20 +93,35 @@ _TOPICS = {
     ch.Cancel: "cancel",
     ch.Reschedule: "reschedule",
     ch.Submit: "submit",
+    ch.PutSchedule: "standing",
+    ch.DropSchedule: "standing",
+    ch.PutCalendar: "standing",
+    ch.PlanOccurrences: "plan",
     ch.Claim: "claim",
     ch.Unhold: "rest",
     ch.SaveLimits: "rest",
     ch.PutQueue: "rest",
     ch.AddEntry: "rest",
     ch.PruneKeys: "rest",
+    ch.TakeOver: "take over",
 }
-_BEGINNINGS = frozenset({"cancel", "reschedule", "submit", "claim"})
-_ORDER = ("settle", "cancel", "reschedule", "submit", "claim", "rest")  # cancels and moves are of different jobs
+_BEGINNINGS = frozenset({"cancel", "reschedule", "submit", "standing", "plan", "claim"})
+_ORDER = ("settle", "cancel", "reschedule", "submit", "standing", "plan", "claim", "rest", "take over")
+# cancels and moves are of different jobs
 
 
 def _part(topic: str, changes: list[Any], memory: Memory) -> Part:
     if topic == "submit":
         return Submits(changes, memory)
-    parts = {"settle": Settles, "cancel": Cancels, "reschedule": Reschedules, "claim": Claims, "rest": Others}
+    if topic == "plan":
+        return Plans(changes, memory)
+    parts = {
+        "settle": Settles,
+        "cancel": Cancels,
+        "reschedule": Reschedules,
+        "standing": Standings,
+        "claim": Claims,
+        "rest": Others,
+    }
     part: Part = parts[topic](changes)
     return part

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import sqlite3
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import orjson
 
-from timewheel.model import AttemptState, JobState, RetryPolicy
+from timewheel.model import AttemptState, ClockKind, JobState, OriginKind, RetryPolicy
+from timewheel.schedule_records import Fate, ScheduleState
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+T = TypeVar("T")
 
 JOB_STATES = (
     JobState.SCHEDULED,
@@ -42,6 +45,21 @@ ATTEMPT_STATES = (
     AttemptState.LOST,
 )
 ATTEMPT_CODES = {state: code for code, state in enumerate(ATTEMPT_STATES)}
+
+SCHEDULE_STATES = (ScheduleState.ACTIVE, ScheduleState.PAUSED, ScheduleState.PARKED, ScheduleState.ENDED)
+SCHEDULE_CODES = {state: code for code, state in enumerate(SCHEDULE_STATES)}
+ORIGIN_KINDS = (OriginKind.RULE, OriginKind.MANUAL, OriginKind.BACKFILL)
+ORIGIN_CODES = {kind: code for code, kind in enumerate(ORIGIN_KINDS)}
+FATES = (Fate.JOB, Fate.SKIPPED, Fate.COALESCED)
+FATE_CODES = {fate: code for code, fate in enumerate(FATES)}
+CLOCKS = (ClockKind.WALL, ClockKind.STEADY)
+
+
+def member(members: tuple[T, ...], code: int) -> T:
+    """The member behind a code. Raises ValueError, TypeError or LookupError when there is none."""
+    if code < 0:
+        raise ValueError(f"no code: {code}")
+    return members[code]
 
 
 def encode(rows: Sequence[Any] | dict[str, int]) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from timewheel.model import JobState
 from timewheel.store.port import JobFilter, JobPage
-from timewheel_storage.sqlite import read
+from timewheel_storage.sqlite import read, read_schedules
 from timewheel_storage.sqlite.codes import JOB_CODES, ask, encode, rows_of
 from timewheel_storage.sqlite.records import (
     JOB,
@@ -34,12 +34,15 @@ INDEXED = frozenset({JobState.WAITING, JobState.ACTIVE, JobState.CANCELLED, JobS
 _MATCHES = """
 (json_array_length(:states) = 0 OR j.state IN (SELECT value FROM json_each(:states)))
     AND (:queue IS NULL OR k.queue = :queue) AND (:task IS NULL OR k.task = :task)
-    AND (:key IS NULL OR j.idempotency_key = :key)
+    AND (:key IS NULL OR j.idempotency_key = :key) AND (:schedule IS NULL OR j.schedule = :schedule)
     AND (:tag IS NULL OR EXISTS (SELECT 1 FROM json_each(coalesce(j.tags, '[]')) AS t WHERE t.value = :tag))
 """
 _ALL = "SELECT job_id FROM jobs WHERE job_id < :before ORDER BY job_id DESC LIMIT :scan"
 _OF_KEY = """
 SELECT job_id FROM jobs WHERE idempotency_key = :key AND job_id < :before ORDER BY job_id DESC LIMIT :scan
+"""
+_OF_SCHEDULE = """
+SELECT job_id FROM jobs WHERE schedule = :schedule AND job_id < :before ORDER BY job_id DESC LIMIT :scan
 """
 _OF_STATE = """
 SELECT job_id FROM (
@@ -58,6 +61,7 @@ SELECT (SELECT count(*) FROM candidates), (SELECT min(job_id) FROM candidates), 
 """
 PAGE = _PAGE.format(candidates=_ALL)
 PAGE_OF_KEY = _PAGE.format(candidates=_OF_KEY)
+PAGE_OF_SCHEDULE = _PAGE.format(candidates=_OF_SCHEDULE)
 _COUNT = f"""
 SELECT count(*), min(j.job_id), sum({_MATCHES})
 FROM (SELECT * FROM jobs WHERE job_id < :before ORDER BY job_id DESC LIMIT :scan) AS j
@@ -78,6 +82,7 @@ def _parameters(which: JobFilter, before: int | None, scan: int) -> dict[str, An
         "task": which.task,
         "tag": which.tag,
         "key": which.idempotency_key,
+        "schedule": which.schedule,
         "before": NEWEST if before is None else before,
         "scan": scan,
     }
@@ -90,6 +95,8 @@ def jobs(connection: sqlite3.Connection, which: JobFilter, before: int | None, l
     statement = PAGE
     if which.idempotency_key is not None:
         statement = PAGE_OF_KEY
+    elif which.schedule is not None:
+        statement = PAGE_OF_SCHEDULE
     elif which.states and INDEXED.issuperset(which.states):
         statement = page_of_states(sorted({JOB_CODES[state] for state in which.states}))
     parameters = _parameters(which, before, SCAN) | {"limit": limit + 1}
@@ -128,4 +135,5 @@ def everything(connection: sqlite3.Connection) -> dict[str, Any]:
         "limits": read.limits(connection),
         "queues": read.queues(connection),
         "importable": read.importable(connection),
+        **read_schedules.everything(connection),
     }

@@ -5,14 +5,15 @@ from __future__ import annotations
 import sqlite3
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from timewheel_storage.sqlite import read, read_list
+from timewheel_storage.sqlite import read, read_list, read_schedules
 from timewheel_storage.sqlite.faults import in_doubt, translate
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Sequence
 
     from timewheel.model import AttemptRecord, DueKey, JobRecord, Lane, Now
-    from timewheel.store.port import JobFilter, JobPage, LaneDepth
+    from timewheel.schedule_records import ScheduleRecord, UnfinishedJob
+    from timewheel.store.port import JobFilter, JobPage, LaneDepth, LedgerPage, ScheduleFilter
 
 T = TypeVar("T")
 
@@ -101,6 +102,41 @@ class Reads:
     async def entries(self, *, after: int = 0, limit: int = 100) -> list[tuple[int, int, str, str]]:
         """A page of journal entries."""
         return await self._read(lambda connection: read.entries(connection, after, limit))
+
+    async def schedule(self, schedule: str) -> ScheduleRecord | None:
+        """One schedule; PARKED, with the reason, when its row makes no sense."""
+        return await self._read(lambda connection: read_schedules.schedule(connection, schedule))
+
+    async def schedules(
+        self, which: ScheduleFilter, *, after: str | None = None, limit: int = 100
+    ) -> list[ScheduleRecord]:
+        """A page of schedules by id; those whose row makes no sense are PARKED, with the reason."""
+        return await self._read(lambda connection: read_schedules.schedules(connection, which, after, limit))
+
+    async def count_schedules(self, which: ScheduleFilter) -> int:
+        """How many schedules match."""
+        return await self._read(lambda connection: read_schedules.count_schedules(connection, which))
+
+    async def unfinished(self, schedules: Sequence[str], *, limit: int = 1_000) -> dict[str, list[UnfinishedJob]]:
+        """The jobs of these schedules that are not final."""
+        return await self._read(lambda connection: read_schedules.unfinished(connection, schedules, limit))
+
+    async def ledger(
+        self,
+        schedule: str,
+        *,
+        since: int | None = None,
+        until: int | None = None,
+        before: int | None = None,
+        limit: int = 100,
+    ) -> LedgerPage:
+        """A page of a schedule's ledger; a call looks at `read_schedules.LEDGER_SCAN` of its rows."""
+        between = (since, until)
+        return await self._read(lambda connection: read_schedules.ledger(connection, schedule, between, before, limit))
+
+    async def calendars(self) -> dict[str, str]:
+        """The calendars."""
+        return await self._read(read_schedules.calendars)
 
     async def dump(self) -> dict[str, Any]:
         """Everything, for tests (see the memory model)."""

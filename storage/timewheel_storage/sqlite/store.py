@@ -14,9 +14,9 @@ from timewheel_storage.sqlite.batch import Batch
 from timewheel_storage.sqlite.connection import Connections
 from timewheel_storage.sqlite.faults import in_doubt, translate, unknown
 from timewheel_storage.sqlite.files import DiskFiles
+from timewheel_storage.sqlite.kinds import Memory
 from timewheel_storage.sqlite.reading import Reads
 from timewheel_storage.sqlite.reserve import write_within
-from timewheel_storage.sqlite.write_submit import Memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

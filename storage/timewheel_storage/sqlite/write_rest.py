@@ -79,6 +79,12 @@ class Others:
         """Write them."""
         self._outcomes = [_WAYS[type(change)](connection, change, stamp) for change in self._changes]
 
+    @property
+    def released(self) -> list[int]:
+        """The jobs that Unholds made SCHEDULED."""
+        places = [place for outcome in self._outcomes if isinstance(outcome, Unheld) for place in outcome.places]
+        return [job_id for _, _, job_id in places]
+
     def outcomes(self) -> list[Outcome]:
         """The outcomes in the order of the changes."""
         return self._outcomes

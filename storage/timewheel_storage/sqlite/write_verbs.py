@@ -40,7 +40,8 @@ r AS MATERIALIZED (
     FROM json_each(?1)
 ),
 m AS MATERIALIZED (
-    SELECT r.*, k.queue, k.priority, j.attempt, j.state, j.state = 0 OR (j.state = 1 AND j.reason = 'unresolvable')
+    SELECT r.*, k.queue, k.priority, j.attempt, j.state, j.state = 1 AND j.reason IN ('overlap', 'key') AS stays,
+        j.state = 0 OR (j.state = 1 AND j.reason IN ('unresolvable', 'overlap', 'key'))
         OR (j.state = 2 AND NOT r.entered) AS moves
     FROM r CROSS JOIN jobs AS j ON j.job_id = r.job_id CROSS JOIN kinds AS k ON k.kind = j.kind
 )
@@ -58,14 +59,15 @@ GROUP BY m.queue, m.priority, m.clock ORDER BY min(m.key)
 
 BEFORE_MOVES = f"""
 WITH {_MOVES}
-SELECT json_group_array(json_array(m.key, m.moves, m.state, m.attempt, l.lane))
+SELECT json_group_array(json_array(m.key, m.moves, m.stays, m.state, m.attempt, l.lane))
 FROM m LEFT JOIN lanes AS l ON l.queue = m.queue AND l.priority = m.priority AND l.clock = m.clock
 """
 
 MOVES = f"""
 WITH {_MOVES}
 UPDATE jobs SET
-    state = 0, reason = NULL, version = version + 1, clock = m.clock, scheduled_at = m.scheduled_at,
+    state = CASE WHEN m.stays THEN 1 ELSE 0 END, reason = CASE WHEN m.stays THEN jobs.reason END,
+    version = version + 1, clock = m.clock, scheduled_at = m.scheduled_at,
     lane = (SELECT l.lane FROM lanes AS l WHERE l.queue = m.queue AND l.priority = m.priority AND l.clock = m.clock),
     due_at = m.scheduled_at,
     attempt_state = CASE WHEN jobs.state = 2 THEN 7 ELSE attempt_state END,
@@ -127,8 +129,10 @@ class Reschedules:
         return outcomes
 
 
-def _moved(one: Reschedule, moves: int, state: int, attempt: int, lane: Any) -> Rescheduled:
+def _moved(one: Reschedule, moves: int, stays: int, state: int, attempt: int, lane: Any) -> Rescheduled:
     if not moves:
         return Rescheduled(one.job_id, RescheduleAnswer.TOO_LATE)
+    if stays:
+        return Rescheduled(one.job_id, RescheduleAnswer.MOVED)
     ended = attempt if state == ACTIVE else None
     return Rescheduled(one.job_id, RescheduleAnswer.MOVED, lane, one.scheduled_at, ended, state == SCHEDULED)

@@ -1,0 +1,188 @@
+"""Writing PlanOccurrences: schedules move on, with the rows of their ledgers and the jobs that come of it."""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+from timewheel.model import WaitingReason
+from timewheel.schedule_records import Fate
+from timewheel.store.changes import Outcome, Planned, PlanOccurrences, VersionConflict
+from timewheel_storage.sqlite.codes import SCHEDULE_CODES, SCHEDULED, WAITING, ask, do, encode, rows_of
+from timewheel_storage.sqlite.kinds import Kinds, Memory
+from timewheel_storage.sqlite.records_schedules import position_text, row_values
+from timewheel_storage.sqlite.write_submit import JOBS, row_of
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Iterable, Sequence
+
+    from timewheel.model import JobRequest
+    from timewheel.schedule_records import OccurrenceRecord
+    from timewheel.store.port import Stamp
+
+CONFLICTS = """
+SELECT json_group_array(json_array(r.key, coalesce(s.version, 0)))
+FROM json_each(?1) AS r LEFT JOIN schedules AS s ON s.schedule = r.value ->> 0
+WHERE s.version IS NOT r.value ->> 1
+"""
+MOVE_ON = """
+UPDATE schedules SET
+    position = r.value ->> 1,
+    state = coalesce(r.value ->> 2, schedules.state),
+    reason = CASE WHEN r.value ->> 2 IS NULL THEN schedules.reason ELSE r.value ->> 3 END,
+    until = CASE WHEN r.value ->> 2 IS NULL THEN schedules.until END
+FROM json_each(?1) AS r WHERE schedules.schedule = r.value ->> 0
+"""
+ROWS_THERE = """
+SELECT json_group_array(r.key)
+FROM json_each(?1) AS r CROSS JOIN ledger AS w ON w.schedule = r.value ->> 0 AND w.clock = r.value ->> 1
+    AND w.first_at = r.value ->> 2 AND w.turn = r.value ->> 5 AND w.kind = r.value ->> 6
+"""
+ADD_ROWS = """
+INSERT INTO ledger (schedule, clock, first_at, last_at, count, turn, kind, fate, recorded_at, reason, job_id)
+SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6, value ->> 7,
+    value ->> 8, value ->> 9, value ->> 10
+FROM json_each(?1)
+"""
+TO_SUPERSEDE = """
+SELECT json_group_array(json_array(j.schedule, j.job_id))
+FROM json_each(?1) AS h CROSS JOIN jobs AS j ON j.schedule = h.value
+WHERE j.state < 3 AND j.state = 1 AND j.reason = 'overlap'
+"""
+SUPERSEDE = """
+UPDATE jobs SET state = 6, reason = 'superseded', finished_at = ?2
+WHERE job_id IN (SELECT r.value ->> 1 FROM json_each(?1) AS r)
+"""
+BUSY = """
+SELECT json_group_array(h.value) FROM json_each(?1) AS h
+WHERE EXISTS (SELECT 1 FROM jobs AS j WHERE j.schedule = h.value AND j.state < 3)
+"""
+
+
+class Plans:
+    """The PlanOccurrences of a batch.
+
+    They are written in waves, each with one plan of a schedule at most: within a wave no plan can see another.
+    """
+
+    def __init__(self, plans: Sequence[PlanOccurrences], memory: Memory) -> None:
+        requests = [request for plan in plans for request in plan.jobs]
+        self._size = len(plans)
+        self._kinds = Kinds(requests, memory)
+        kind_of = dict(zip((one.job_id for one in requests), self._kinds.places, strict=True))
+        self._waves = [_Wave(some, self._kinds, kind_of) for some in _waves(plans)]
+
+    def write(self, connection: sqlite3.Connection, stamp: Stamp) -> None:
+        """Write them."""
+        self._kinds.begin()
+        for wave in self._waves:
+            wave.write(connection, stamp)
+
+    def outcomes(self) -> list[Outcome]:
+        """The outcomes in the order of the plans, after the commit."""
+        self._kinds.learn()
+        found = dict(chain.from_iterable(wave.outcomes.items() for wave in self._waves))
+        return [found[place] for place in range(self._size)]
+
+
+def _waves(plans: Sequence[PlanOccurrences]) -> list[dict[int, PlanOccurrences]]:
+    waves: list[dict[int, PlanOccurrences]] = []
+    turns: dict[str, int] = {}
+    for place, plan in enumerate(plans):
+        turn = turns[plan.schedule] = turns.get(plan.schedule, -1) + 1
+        if turn == len(waves):
+            waves.append({})
+        waves[turn][place] = plan
+    return waves
+
+
+class _Wave:
+    """Plans of different schedules; `outcomes` are by their place in the batch."""
+
+    def __init__(self, plans: dict[int, PlanOccurrences], kinds: Kinds, kind_of: dict[int, int]) -> None:
+        self._plans = plans
+        self._kinds = kinds
+        self._kind_of = kind_of
+        self._heads = encode([(plan.schedule, plan.version) for plan in plans.values()])
+        self.outcomes: dict[int, Outcome] = {}
+
+    def write(self, connection: sqlite3.Connection, stamp: Stamp) -> None:
+        """Write what no conflict keeps from it."""
+        places = list(self._plans)
+        conflicts = rows_of(ask(connection, CONFLICTS, (self._heads,))[0])
+        self.outcomes = {
+            places[key]: VersionConflict(self._plans[places[key]].schedule, version) for key, version in conflicts
+        }
+        plans = {place: plan for place, plan in self._plans.items() if place not in self.outcomes}
+        if plans:
+            do(connection, MOVE_ON, (encode([_move(plan) for plan in plans.values()]),))
+            new = self._add_rows(connection, plans.values())
+            made = {place: [job for job in plan.jobs if job.job_id in new] for place, plan in plans.items()}
+            self._make(connection, stamp, plans, made)
+
+    def _add_rows(self, connection: sqlite3.Connection, plans: Iterable[PlanOccurrences]) -> set[int | None]:
+        """Write the rows whose key is new, and say which jobs they made."""
+        rows: dict[tuple[Any, ...], OccurrenceRecord] = {}
+        for plan in plans:
+            for row in plan.rows:
+                rows.setdefault((row.schedule, row.clock, row.first_at, row.turn, row.kind), row)
+        if not rows:
+            return set()
+        new = list(rows.values())
+        encoded = encode([row_values(row) for row in new])
+        there = set(rows_of(ask(connection, ROWS_THERE, (encoded,))[0]))
+        if there:
+            new = [row for place, row in enumerate(new) if place not in there]
+            encoded = encode([row_values(row) for row in new])
+        if new:
+            do(connection, ADD_ROWS, (encoded,))
+        return {row.job_id for row in new if row.fate is Fate.JOB}
+
+    def _make(
+        self,
+        connection: sqlite3.Connection,
+        stamp: Stamp,
+        plans: dict[int, PlanOccurrences],
+        made: dict[int, list[JobRequest]],
+    ) -> None:
+        """Make the jobs, each SCHEDULED or WAITING."""
+        makers = {place: plans[place] for place, jobs in made.items() if jobs}
+        superseded = _supersede(connection, stamp, [one.schedule for one in makers.values() if one.supersede])
+        holders = [one.schedule for one in makers.values() if one.hold]
+        busy = set(rows_of(ask(connection, BUSY, (encode(holders),))[0])) if holders else set()
+        self._kinds.find(connection, (self._kind_of[job.job_id] for jobs in made.values() for job in jobs))
+        lanes, rows = self._kinds.lanes(), []
+        numbers = self._kinds.numbers()
+        for place, jobs in made.items():
+            plan, planned = plans[place], Planned([], [], superseded.get(plans[place].schedule, []))
+            held = plan.hold and plan.schedule in busy
+            for job in jobs:
+                kind = self._kind_of[job.job_id]
+                if held:
+                    rows.append(row_of(job, numbers[kind], WAITING, WaitingReason.OVERLAP.value))
+                    planned.waiting.append(job.job_id)
+                else:
+                    rows.append(row_of(job, numbers[kind], SCHEDULED))
+                    planned.places.append((lanes[kind], job.scheduled_at, job.job_id))
+                held = plan.hold
+            self.outcomes[place] = planned
+        if rows:
+            do(connection, JOBS, (encode(rows), stamp.now.wall_us))
+
+
+def _move(plan: PlanOccurrences) -> tuple[Any, ...]:
+    state = None if plan.state is None else SCHEDULE_CODES[plan.state]
+    return (plan.schedule, position_text(plan.position), state, plan.reason)
+
+
+def _supersede(connection: sqlite3.Connection, stamp: Stamp, schedules: list[str]) -> dict[str, list[int]]:
+    """End the jobs of these schedules that wait for their turn: their ids, by schedule."""
+    superseded: dict[str, list[int]] = {}
+    if schedules:
+        (answer,) = ask(connection, TO_SUPERSEDE, (encode(schedules),))
+        for schedule, job_id in sorted(rows_of(answer)):
+            superseded.setdefault(schedule, []).append(job_id)
+        if superseded:
+            do(connection, SUPERSEDE, (answer, stamp.now.wall_us))
+    return superseded
