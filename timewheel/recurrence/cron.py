@@ -10,7 +10,7 @@ from typing import Any, Self, final
 from timewheel.checks import shown
 from timewheel.errors import InvalidRule
 from timewheel.recurrence.calendar import Calendar
-from timewheel.recurrence.choices import FoldName, GapName, RollName
+from timewheel.recurrence.choices import Fold, FoldName, GapName, RollName
 from timewheel.recurrence.cron_text import CronText, read
 from timewheel.recurrence.wording import cron_words, zonal_words
 from timewheel.recurrence.zonal import Zonal, settings
@@ -66,6 +66,11 @@ class Cron(Zonal):
 
     def _again(self, **changes: Any) -> Self:
         return type(self)(self.expr, **(self._options() | changes))
+
+    @property
+    def wild(self) -> bool:
+        """Whether its minute or hour begins with a star, and it runs both times where a time occurs twice."""
+        return self._text.wild and self.fold in (Fold.AUTO, Fold.BOTH)
 
     def explain(self) -> str:
         """The rule in words."""

@@ -62,6 +62,14 @@ class Rule(Immutable, ABC):
 
     kind: ClassVar[str] = ""
 
+    @property
+    def wild(self) -> bool:
+        """Whether it runs in real elapsed time, though it names wall times: `*/5 * * * *`.
+
+        When the wall clock is set back, such a rule goes on from the new time at once.
+        """
+        return False
+
     def next_after(self, when: datetime, /) -> datetime | None:
         """The first occurrence strictly after the aware datetime, in UTC; None when there is none.
 

@@ -1,0 +1,142 @@
+"""A plan as it comes together: rows of the ledger and the jobs that belong to them.
+
+Pure: no asyncio, clock, randomness, files or sockets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from timewheel.model import ClockKind, Missed, Now, Origin, OriginKind
+from timewheel.planning.definition import Definition
+from timewheel.planning.jitter import jittered
+from timewheel.planning.overlap import Admission, Stand, Verdict
+from timewheel.planning.slots import Slots
+from timewheel.schedule_records import Fate, OccurrenceRecord, Position, SkipReason, UnfinishedJob
+
+
+class WantedJob(NamedTuple):
+    """A job to make: when it is due, on which clock, and the occurrence that it stands for."""
+
+    scheduled_at: int
+    clock: ClockKind
+    origin: Origin
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Slots in a row: the first, the last, how many."""
+
+    first: int
+    last: int
+    count: int
+
+
+@dataclass(slots=True)
+class Draft:
+    """What a plan has so far: each row with the job that stands for it, if it has one."""
+
+    definition: Definition
+    schedule: str
+    position: Position
+    slots: Slots
+    now: Now
+    admission: Admission
+    rows: list[tuple[OccurrenceRecord, Stand | None]] = field(default_factory=list)
+    jobs: list[WantedJob] = field(default_factory=list)
+
+    @property
+    def room(self) -> bool:
+        """Whether max_runs leaves the rule another job."""
+        most = self.definition.max_runs
+        return most is None or self.position.made + len(self.jobs) < most
+
+    def span(self, after: int, until: int) -> Span | None:
+        """The slots in (after, until]."""
+        first = self.slots.first(after)
+        last = None if first is None or first > until else self.slots.last(after, until)
+        if first is None or last is None:
+            return None
+        return Span(first, last, self.slots.count(after, until))
+
+    def skip(self, span: Span, reason: SkipReason) -> None:
+        """Account for slots that do not run."""
+        self._row(span, Fate.SKIPPED, reason, None)
+
+    def merge(self, span: Span, reason: SkipReason, verdict: Verdict) -> None:
+        """Account for slots that the job of a later slot stands for; where that got none, they are skipped."""
+        if verdict.stand is None:
+            self.skip(span, reason)
+        else:
+            self._row(span, Fate.COALESCED, reason, verdict.stand)
+
+    def run(
+        self,
+        nominal: int,
+        *,
+        kind: OriginKind = OriginKind.RULE,
+        catch_up: bool = False,
+        missed: Missed | None = None,
+        in_turn: bool = False,
+    ) -> Verdict:
+        """Make the job of one slot, if the overlap policy lets it; the answer's `stand` is what stands for the slot."""
+        number = self.admission.made
+        verdict = self.admission.admit(in_turn=in_turn)
+        if verdict.fate is Fate.JOB:
+            verdict = verdict._replace(stand=Stand(number=number))
+            origin = Origin(self.schedule, self.position.clock, nominal, self.position.turn, kind, catch_up, missed)
+            self.jobs.append(WantedJob(self._due(nominal), self.position.clock, origin))
+        self._row(Span(nominal, nominal, 1), verdict.fate, verdict.reason, verdict.stand, kind)
+        return verdict
+
+    def lose(self, until: int) -> None:
+        """Account for what the rule lost in gaps since the position, up to `until`.
+
+        Such a row stands at the last microsecond before the clocks changed: no slot lies there, for the slots of wall
+        time are whole seconds, so that the row takes no other's name.
+        """
+        for lost in self.slots.lost(self.position.at, until):
+            at = lost.instant_us - 1
+            self._row(Span(at, at, lost.times), Fate.SKIPPED, SkipReason.GAP, None)
+
+    def sorted_rows(self) -> list[tuple[OccurrenceRecord, Stand | None]]:
+        """The rows in the order of time."""
+        return sorted(self.rows, key=lambda row: row[0].first_at)
+
+    def _due(self, nominal: int) -> int:
+        width_us = self.definition.jitter_us
+        if not width_us:
+            return nominal
+        following = None if self.definition.fixed_delay else self.slots.rule.following(nominal)
+        if following is not None:
+            width_us = min(width_us, following.instant_us - nominal)
+        return jittered(self.schedule, nominal, self.position.turn, width_us)
+
+    def _row(
+        self,
+        span: Span,
+        fate: Fate,
+        reason: SkipReason | None,
+        stand: Stand | None,
+        kind: OriginKind = OriginKind.RULE,
+    ) -> None:
+        row = OccurrenceRecord(
+            self.schedule, self.position.clock, span.first, span.last, span.count, self.position.turn, kind, fate,
+            self.now.wall_us, reason, None if stand is None else stand.job_id,
+        )  # fmt: skip
+        self.rows.append((row, stand))
+
+
+def draft_of(
+    definition: Definition,
+    schedule: str,
+    position: Position,
+    slots: Slots,
+    unfinished: Sequence[UnfinishedJob],
+    now: Now,
+) -> Draft:
+    """An empty draft."""
+    admission = Admission(definition.overlap, unfinished, definition.misfire.catch_up_max)
+    return Draft(definition, schedule, position, slots, now, admission)
