@@ -140,6 +140,14 @@ def definition_from_text(text: str, calendars: Mapping[str, Calendar]) -> Defini
     return definition
 
 
+def declared_in(text: str) -> str | None:
+    """Where the definition with this text was declared, without reading the rest of it; None for what is none."""
+    try:
+        return _object(text).get("declared")
+    except InvalidRule:
+        return None
+
+
 def _object(text: str) -> dict[str, Any]:
     try:
         data = orjson.loads(text)
