@@ -10,6 +10,7 @@ from timewheel.errors import JobCancelled, JobDead, JobSkipped, ResultOmitted
 from timewheel.model import CancelAnswer, JobRecord, JobRequest, JobState, RescheduleAnswer, job_text
 from timewheel.records import fresh_record
 from timewheel.times import utc_datetime
+from timewheel.work.context import MissedSlots, missed_slots
 
 if TYPE_CHECKING:
     from timewheel.handles import Attempt
@@ -167,6 +168,23 @@ class Snapshot(Generic[R_co]):
         """When it became final."""
         return None if self.record.finished_at is None else utc_datetime(self.record.finished_at)
 
+    @property
+    def schedule_id(self) -> str | None:
+        """The id of the schedule that made it; None for any other job."""
+        return None if self.record.origin is None else self.record.origin.schedule
+
+    @property
+    def nominal_at(self) -> datetime | None:
+        """The slot of its schedule that it stands for, before jitter; None when no schedule made it."""
+        origin = self.record.origin
+        return None if origin is None else self._instant(origin.nominal_at, steady=bool(origin.clock))
+
+    @property
+    def missed(self) -> MissedSlots | None:
+        """The slots that were missed and that it makes up for, as current().missed; None when there were none."""
+        origin = self.record.origin
+        return missed_slots(origin, self.desk.offset_us() if origin is not None and origin.clock else 0)
+
     def _instant(self, time_us: int, *, steady: bool) -> datetime:
         return utc_datetime(time_us + (self.desk.offset_us() if steady else 0))
 
@@ -174,8 +192,7 @@ class Snapshot(Generic[R_co]):
 class Job(Snapshot[R_co]):
     """One durable unit of work, as it was when this snapshot was made, and what can be done with it.
 
-    `created` is False when an idempotency key led to a job that existed. The verbs are coroutines of the scheduler's
-    own event loop; other threads use the jobs that `scheduler.blocking` gives.
+    The verbs are coroutines of the scheduler's own event loop; other threads use the jobs of `scheduler.blocking`.
     """
 
     __slots__ = ()

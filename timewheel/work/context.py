@@ -116,11 +116,7 @@ class JobContext:
     @property
     def missed(self) -> MissedSlots | None:
         """The slots that were missed and that this job makes up for; None when there were none."""
-        missed = None if self._origin is None else self._origin.missed
-        if missed is None:
-            return None
-        first, last = (utc_datetime(each + self._offset_us) for each in (missed.first, missed.last))
-        return MissedSlots(first, last, missed.slots)
+        return missed_slots(self._origin, self._offset_us)
 
     @property
     def cancel_requested(self) -> bool:
@@ -133,6 +129,14 @@ class JobContext:
         if self._log is None:
             self._log = JobLog(_LOGGER, {"job_id": self.job_id, "attempt": self.attempt})
         return self._log
+
+
+def missed_slots(origin: Origin | None, offset_us: int) -> MissedSlots | None:
+    """The slots that were missed before an occurrence; `offset_us` puts its clock on the wall scale."""
+    missed = None if origin is None else origin.missed
+    if missed is None:
+        return None
+    return MissedSlots(utc_datetime(missed.first + offset_us), utc_datetime(missed.last + offset_us), missed.slots)
 
 
 CURRENT: ContextVar[JobContext] = ContextVar("timewheel.current")
