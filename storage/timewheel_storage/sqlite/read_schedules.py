@@ -40,7 +40,8 @@ UNFINISHED = """
 SELECT json_group_array(json_array(j.job_id, j.state, j.reason, json_array(j.schedule, j.origin, j.scheduled_at,
     j.cancel_requested IS NOT NULL)))
 FROM json_each(?1) AS h CROSS JOIN jobs AS j ON j.job_id IN (
-    SELECT u.job_id FROM jobs AS u WHERE u.schedule = h.value AND u.state < 3 ORDER BY u.job_id LIMIT ?2
+    SELECT u.job_id FROM jobs AS u INDEXED BY jobs_unfinished
+    WHERE u.schedule = h.value AND u.state IN (0, 1, 2) ORDER BY u.job_id LIMIT ?2
 )
 """
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def held(key: str) -> str:
     """The condition that a job holds a concurrency key: it is ACTIVE, or its handler cannot be stopped."""
-    holder = f"SELECT 1 FROM jobs AS o WHERE o.concurrency_key = {key} AND o.state < 3 AND o.state > 0"
+    holder = f"SELECT 1 FROM jobs AS o WHERE o.concurrency_key = {key} AND o.state IN (1, 2)"
     return f"EXISTS ({holder} AND o.state = 2) OR EXISTS ({holder} AND o.state = 1 AND o.reason = 'overrun')"
 
 

@@ -48,7 +48,7 @@ FROM json_each(?1)
 TO_SUPERSEDE = """
 SELECT json_group_array(json_array(j.schedule, j.job_id))
 FROM json_each(?1) AS h CROSS JOIN jobs AS j ON j.schedule = h.value
-WHERE j.state < 3 AND j.state = 1 AND j.reason = 'overlap'
+WHERE j.state IN (0, 1, 2) AND j.state = 1 AND j.reason = 'overlap'
 """
 SUPERSEDE = """
 UPDATE jobs SET state = 6, reason = 'superseded', finished_at = ?2
@@ -56,7 +56,7 @@ WHERE job_id IN (SELECT r.value ->> 1 FROM json_each(?1) AS r)
 """
 BUSY = """
 SELECT json_group_array(h.value) FROM json_each(?1) AS h
-WHERE EXISTS (SELECT 1 FROM jobs AS j WHERE j.schedule = h.value AND j.state < 3)
+WHERE EXISTS (SELECT 1 FROM jobs AS j WHERE j.schedule = h.value AND j.state IN (0, 1, 2))
 """
 
 

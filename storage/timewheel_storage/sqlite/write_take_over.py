@@ -33,7 +33,7 @@ waiting AS MATERIALIZED (
 schedules_of AS MATERIALIZED (SELECT DISTINCT schedule FROM waiting WHERE reason = 'overlap'),
 keys_of AS MATERIALIZED (SELECT DISTINCT concurrency_key FROM waiting WHERE reason = 'key')
 """
-_OTHERS = "SELECT 1 FROM jobs AS b WHERE b.schedule = s.schedule AND b.state < 3 AND {which}"
+_OTHERS = "SELECT 1 FROM jobs AS b WHERE b.schedule = s.schedule AND b.state IN (0, 1, 2) AND {which}"
 _BUSY = " OR ".join(  # each a seek in the index
     f"EXISTS ({_OTHERS.format(which=which)})"
     for which in (
@@ -46,17 +46,17 @@ _BUSY = " OR ".join(  # each a seek in the index
 )
 _FIRST = f"""
 WITH {{candidates}},
-first AS (
+first AS MATERIALIZED (
     SELECT (
         SELECT w.job_id FROM jobs AS w
-        WHERE w.schedule = s.schedule AND w.state < 3 AND w.state = 1 AND w.reason = 'overlap'
+        WHERE w.schedule = s.schedule AND w.state IN (0, 1, 2) AND w.state = 1 AND w.reason = 'overlap'
         ORDER BY w.due_at, w.job_id LIMIT 1
     ) AS job_id
     FROM schedules_of AS s WHERE NOT ({_BUSY})
     UNION ALL
     SELECT (
         SELECT w.job_id FROM jobs AS w
-        WHERE w.concurrency_key = k.concurrency_key AND w.state < 3 AND w.state > 0 AND w.state = 1 AND w.reason = 'key'
+        WHERE w.concurrency_key = k.concurrency_key AND w.state IN (1, 2) AND w.state = 1 AND w.reason = 'key'
         ORDER BY w.due_at, w.job_id LIMIT 1
     )
     FROM keys_of AS k WHERE NOT ({held("k.concurrency_key")})

@@ -16,9 +16,9 @@ ALTER TABLE jobs ADD COLUMN concurrency_key TEXT;
 
 -- The first lists the jobs of a schedule. The others find who is in the way and who waits first, by seeks alone.
 CREATE INDEX jobs_of_schedule ON jobs (schedule) WHERE schedule IS NOT NULL;
-CREATE INDEX jobs_unfinished ON jobs (schedule, state, reason, due_at) WHERE schedule IS NOT NULL AND state < 3;
+CREATE INDEX jobs_unfinished ON jobs (schedule, state, reason, due_at) WHERE schedule IS NOT NULL AND state IN (0, 1, 2);
 CREATE INDEX jobs_by_concurrency_key ON jobs (concurrency_key, state, reason, due_at)
-    WHERE concurrency_key IS NOT NULL AND state < 3 AND state > 0;
+    WHERE concurrency_key IS NOT NULL AND state IN (1, 2);
 
 CREATE TABLE schedules (
     schedule TEXT PRIMARY KEY,
