@@ -9,13 +9,15 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from datetime import timedelta
-from typing import Any, NoReturn, TypedDict
+from datetime import datetime, timedelta
+from typing import Any, Literal, NoReturn, TypedDict
 
 from timewheel.checks import microseconds, number, printable, shown, whole
 from timewheel.errors import InvalidOption
 from timewheel.model import PRIORITIES, RetryPolicy
+from timewheel.planning.policies import MisfireName, OverlapName
 from timewheel.policies import MAX_SECONDS, Queue, Rate, Retry, as_policy
+from timewheel.recurrence.choices import FoldName, GapName
 from timewheel.times import delay_us
 
 __all__ = [
@@ -25,6 +27,7 @@ __all__ = [
     "Queue",
     "Rate",
     "Retry",
+    "ScheduleOptions",
     "TaskOptions",
     "as_policy",
     "one_shot_options",
@@ -38,14 +41,20 @@ MAX_KEY = 255
 Tags = list[str] | tuple[str, ...] | set[str] | frozenset[str]
 
 
-class JobOptions(TypedDict, total=False):
-    """Options that every job has. A job's own value goes before its task's."""
+class TaskOptions(TypedDict, total=False):
+    """Options of a task, the defaults of its jobs: `@scheduler.task(...)`."""
 
     queue: str  # 1 to 100 printable characters
     priority: int  # 0 (first) to 9
     retry: Retry | int | None  # an int: that many attempts in all; None: one attempt
     timeout_s: float | timedelta | None  # of one attempt, above 0; None: no limit
     tags: Tags  # at most 20, each of 1 to 100 printable characters
+
+
+class JobOptions(TaskOptions, total=False):
+    """Options that every job has. A job's own value goes before its task's."""
+
+    concurrency_key: str | None  # 1 to 255 printable characters; of all jobs with it one runs at a time
 
 
 class OneShotOptions(JobOptions, total=False):
@@ -55,8 +64,23 @@ class OneShotOptions(JobOptions, total=False):
     misfire_grace_s: float  # seconds, at least 0
 
 
-class TaskOptions(JobOptions, total=False):
-    """Options of a task, the defaults of its jobs: `@scheduler.task(...)`."""
+class ScheduleOptions(JobOptions, total=False):
+    """Options of a schedule, and of its jobs: `scheduler.recurring(...)`, `@scheduler.periodic(rule, ...)`."""
+
+    id: str  # 1 to 200 printable characters; without it the task's name
+    tz: str | None  # of a rule given as text, like gap and fold
+    gap: GapName
+    fold: FoldName
+    misfire: MisfireName  # of slots that were missed: LATEST
+    misfire_grace_s: float  # seconds, at least 0: a slot that is reached later was missed (10)
+    catch_up_max: int  # of misfire ALL: at most so many, 1 to 1,000 (100)
+    catch_up_per_s: float | None  # of misfire ALL: so many a second (1); None: at once
+    overlap: OverlapName  # while a job of the schedule is not final: SKIP
+    jitter_s: float | timedelta  # jobs are due so much later, at most (0)
+    start: datetime | float | None  # the first instant that may be a slot
+    end: datetime | float | None  # the first instant that is none any more
+    max_runs: int | None  # jobs that the rule makes in all
+    if_exists: Literal["update", "keep", "fail"]  # declared again and different: update
 
 
 @dataclass(slots=True)
@@ -75,6 +99,7 @@ class Options:
     tags: tuple[str, ...] = ()
     idempotency_key: str | None = None
     misfire_grace_us: int | None = None
+    concurrency_key: str | None = None
 
 
 def one_shot_options(given: Mapping[str, Any]) -> Options:
@@ -87,11 +112,22 @@ def task_options(given: Mapping[str, Any]) -> Options:
     return _read(given, TASK_NAMES)
 
 
-def _read(given: Mapping[str, Any], names: frozenset[str]) -> Options:
-    options = Options()
-    for name, value in given.items():
+def job_options(given: Mapping[str, Any]) -> Options:
+    """Those of the options that are options of every job, checked; any others are left alone. Raises InvalidOption."""
+    return _read({name: value for name, value in given.items() if name in JOB_NAMES}, JOB_NAMES)
+
+
+def refuse_names(given: Mapping[str, Any], names: frozenset[str]) -> None:
+    """Raise InvalidOption, with the way out, when an option is not one of `names`."""
+    for name in given:
         if name not in names:
             _refuse_name(name, names)
+
+
+def _read(given: Mapping[str, Any], names: frozenset[str]) -> Options:
+    options = Options()
+    refuse_names(given, names)
+    for name, value in given.items():
         _READERS[name](options, value)
     return options
 
@@ -141,6 +177,10 @@ def _read_misfire_grace(options: Options, value: Any) -> None:
     )
 
 
+def _read_concurrency_key(options: Options, value: Any) -> None:
+    options.concurrency_key = None if value is None else printable("concurrency_key", value, MAX_KEY)
+
+
 _READERS: dict[str, Callable[[Options, Any], None]] = {
     "queue": _read_queue,
     "priority": _read_priority,
@@ -149,23 +189,31 @@ _READERS: dict[str, Callable[[Options, Any], None]] = {
     "tags": _read_tags,
     "idempotency_key": _read_idempotency_key,
     "misfire_grace_s": _read_misfire_grace,
+    "concurrency_key": _read_concurrency_key,
 }
 
-ONE_SHOT_NAMES = frozenset(OneShotOptions.__annotations__)
 TASK_NAMES = frozenset(TaskOptions.__annotations__)
+JOB_NAMES = frozenset(JobOptions.__annotations__)
+ONE_SHOT_NAMES = frozenset(OneShotOptions.__annotations__)
+SCHEDULE_NAMES = frozenset(ScheduleOptions.__annotations__)
 _LATER_NAMES = frozenset(
     {"unique", "deadline", "expires_at", "wait_for", "if_dependency_fails", "heartbeat_timeout_s", "expires_after_s"}
-    | {"deadline_after_s", "concurrency_key", "rate_key", "cost", "partition_key", "classify", "idempotent", "rate"}
-    | {"dependency", "concurrency", "key_rate", "key_concurrency", "cancel_grace_s", "id", "tz", "gap", "fold"}
-    | {"misfire", "catch_up_max", "catch_up_per_s", "overlap", "jitter_s", "start", "end", "max_runs", "if_exists"}
+    | {"deadline_after_s", "rate_key", "cost", "partition_key", "classify", "idempotent", "rate", "dependency"}
+    | {"concurrency", "key_rate", "key_concurrency", "cancel_grace_s"}
 )
+_PLACES = {
+    TASK_NAMES: "@scheduler.task(...)",
+    ONE_SHOT_NAMES: "scheduler.options(...)",
+    SCHEDULE_NAMES: "scheduler.recurring(...)",
+}
 
 
 def _refuse_name(name: object, names: frozenset[str]) -> NoReturn:
-    place = "@scheduler.task(...)" if names is TASK_NAMES else "scheduler.options(...)"
-    start = f"{shown(name)} is not an option of {place}"
+    start = f"{shown(name)} is not an option of {_PLACES[names]}"
     if name in ONE_SHOT_NAMES:
         raise InvalidOption(f"{start}: it is one of a single job; write scheduler.options({name}=...).at(...)")
+    if name in SCHEDULE_NAMES:
+        raise InvalidOption(f"{start}: it is one of a schedule; write scheduler.recurring({name}=...).cron(...)")
     if name == "name":
         raise InvalidOption(f"{start}: it is one of the task; write @scheduler.task(name=...)")
     if name in _LATER_NAMES:

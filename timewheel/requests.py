@@ -50,6 +50,7 @@ def make_submit(
         given.misfire_grace_us,
         given.tags or task.tags,
         given.idempotency_key,
+        concurrency_key=given.concurrency_key,
     )
     if request.idempotency_key is not None:
         request.digest = _digest(request)
@@ -93,4 +94,6 @@ def _digest(request: JobRequest) -> str:
         request.misfire_grace_us,
         sorted(request.tags),
     ]
+    if request.concurrency_key is not None:  # only then: the digests of requests made before there were keys stay
+        body.append(request.concurrency_key)
     return hashlib.sha256(orjson.dumps(body)).hexdigest()

@@ -81,7 +81,8 @@ def test_targets_and_misplaced_options(call, words):
     [
         ({"name": "x"}, "write @scheduler.task(name=...)"),
         ({"priorty": 1}, "did you mean priority?"),
-        ({"tz": "UTC"}, "is not available in this version"),
+        ({"tz": "UTC"}, "write scheduler.recurring(tz=...)"),
+        ({"unique": True}, "is not available in this version"),
         ({"tags": "urgent"}, "write tags=['urgent']"),
         ({"priority": 10}, "from 0 to 9"),
         ({"timeout_s": 0}, "above 0"),

@@ -17,13 +17,17 @@ from timewheel.options import (
     Queue,
     Rate,
     Retry,
+    ScheduleOptions,
     TaskOptions,
     as_policy,
     one_shot_options,
     task_options,
 )
 
-JOB_NAMES = {"queue", "priority", "retry", "timeout_s", "tags"}
+TASK_NAMES = {"queue", "priority", "retry", "timeout_s", "tags"}
+JOB_NAMES = TASK_NAMES | {"concurrency_key"}
+RULE_NAMES = {"tz", "gap", "fold", "start", "end", "max_runs", "jitter_s"}
+POLICY_NAMES = {"misfire", "misfire_grace_s", "catch_up_max", "catch_up_per_s", "overlap"}
 
 
 def message(call, *args, **kwargs):
@@ -36,9 +40,10 @@ def message(call, *args, **kwargs):
 
 def test_the_typed_options_have_exactly_these_names():
     assert set(JobOptions.__annotations__) == JOB_NAMES
-    assert set(TaskOptions.__annotations__) == JOB_NAMES
+    assert set(TaskOptions.__annotations__) == TASK_NAMES
+    assert set(ScheduleOptions.__annotations__) == JOB_NAMES | RULE_NAMES | POLICY_NAMES | {"id", "if_exists"}
     assert set(OneShotOptions.__annotations__) == JOB_NAMES | {"idempotency_key", "misfire_grace_s"}
-    for kind in (JobOptions, TaskOptions, OneShotOptions):
+    for kind in (JobOptions, TaskOptions, OneShotOptions, ScheduleOptions):
         assert not kind.__total__
 
 
@@ -55,8 +60,10 @@ def test_every_option_is_read_into_the_units_of_the_model():
         "tags": ["b", "a", "b"],
         "idempotency_key": "k-1",
         "misfire_grace_s": 0,
+        "concurrency_key": "account-7",
     }
     assert one_shot_options(given) == Options(
+        concurrency_key="account-7",
         queue="mail",
         priority=0,
         retry=RetryPolicy(max_attempts=3),
@@ -155,11 +162,13 @@ def test_bad_tags():
         (one_shot_options, "queu", ["'queu' is not an option of scheduler.options(...)", "did you mean queue?"]),
         (one_shot_options, "timeout", ["did you mean timeout_s?"]),
         (one_shot_options, "retries", ["did you mean retry?"]),
-        (one_shot_options, "zzz", ["available: idempotency_key, misfire_grace_s, priority, queue, retry, tags"]),
+        (one_shot_options, "zzz", ["available: concurrency_key, idempotency_key, misfire_grace_s, priority, queue, retry, tags"]),
         (one_shot_options, "name", ["@scheduler.task(name=...)"]),
         (one_shot_options, "unique", ["not available in this version", "available:"]),
         (one_shot_options, "wait_for", ["not available in this version"]),
-        (one_shot_options, "overlap", ["not available in this version"]),
+        (one_shot_options, "overlap", ["one of a schedule", "scheduler.recurring(overlap=...).cron(...)"]),
+        (task_options, "overlap", ["@scheduler.task(...)", "scheduler.recurring(overlap=...).cron(...)"]),
+        (task_options, "concurrency_key", ["scheduler.options(concurrency_key=...).at(...)"]),
         (task_options, "idempotency_key", ["@scheduler.task(...)", "scheduler.options(idempotency_key=...).at(...)"]),
         (task_options, "misfire_grace_s", ["scheduler.options(misfire_grace_s=...).at(...)"]),
         (task_options, "heartbeat_timeout_s", ["not available in this version"]),
