@@ -55,12 +55,15 @@ if typing.TYPE_CHECKING:
     from timewheel.handles import Draft, Page, Query
     from timewheel.job import Job
     from timewheel.model import CancelAnswer, JobState, RescheduleAnswer
+    from timewheel.planning.policies import Misfire, Overlap
     from timewheel.policies import Queue, Rate, Retry
     from timewheel.recurrence.calendar import Calendar
     from timewheel.recurrence.choices import Fold, Gap
     from timewheel.recurrence.cron import Cron
     from timewheel.recurrence.interval import Every
     from timewheel.recurrence.periods import Civil
+    from timewheel.schedule import Schedule
+    from timewheel.schedule_records import ScheduleState
     from timewheel.scheduler import Scheduler
     from timewheel.work.classify import Permanent, Snooze, Throttled, Transient
     from timewheel.work.context import current
@@ -96,10 +99,12 @@ __all__ = [
     "JournalUnavailable",
     "JournalUnknown",
     "JournalUnsafe",
+    "Misfire",
     "NotInJob",
     "NotOwner",
     "NotSerializable",
     "NotStarted",
+    "Overlap",
     "Overloaded",
     "Page",
     "PartlyScheduled",
@@ -110,9 +115,11 @@ __all__ = [
     "RescheduleAnswer",
     "ResultOmitted",
     "Retry",
+    "Schedule",
     "ScheduleExists",
     "ScheduleIdRequired",
     "ScheduleNotFound",
+    "ScheduleState",
     "Scheduler",
     "SchedulerFailed",
     "Snooze",
@@ -133,6 +140,8 @@ _HOMES = {
     "CancelAnswer": "model",
     "JobState": "model",
     "RescheduleAnswer": "model",
+    "Misfire": "planning.policies",
+    "Overlap": "planning.policies",
     "Queue": "policies",
     "Rate": "policies",
     "Retry": "policies",
@@ -142,6 +151,8 @@ _HOMES = {
     "Cron": "recurrence.cron",
     "Every": "recurrence.interval",
     "Civil": "recurrence.periods",
+    "Schedule": "schedule",
+    "ScheduleState": "schedule_records",
     "Scheduler": "scheduler",
     "Permanent": "work.classify",
     "Snooze": "work.classify",

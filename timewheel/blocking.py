@@ -14,16 +14,20 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, Unpack, overload
 
 from timewheel.blocking_handles import BlockingJob, BlockingQuery, BlockingQueue, Call
+from timewheel.blocking_recurring import BlockingRecurrent, BlockingRecurring, BlockingSchedule, BlockingScheduleQuery
 from timewheel.errors import NotStarted, WrongThread
 from timewheel.handles import Draft
 from timewheel.job import Job
-from timewheel.lists import JobQuery, StateLike
-from timewheel.options import OneShotOptions
+from timewheel.lists import JobQuery, ScheduleStateLike, StateLike
+from timewheel.options import OneShotOptions, ScheduleOptions
 from timewheel.work.context import runs_inside
 
 if TYPE_CHECKING:
     from typing import Self
 
+    from timewheel.handles import Query
+    from timewheel.recurring import Recurring
+    from timewheel.schedule import Schedule
     from timewheel.scheduling import Delay, Scheduling, When
 
 P = ParamSpec("P")
@@ -54,8 +58,17 @@ class Home(Protocol):
     def options(self, **options: Unpack[OneShotOptions]) -> Scheduling:
         """See Scheduler.options."""
 
+    def recurring(self, **options: Unpack[ScheduleOptions]) -> Recurring:
+        """See Scheduler.recurring."""
+
     async def get_job(self, job_id: str) -> Job[Any]:
         """See Scheduler.get_job."""
+
+    async def get_schedule(self, schedule_id: str) -> Schedule[Any]:
+        """See Scheduler.get_schedule."""
+
+    def schedules(self, **which: Any) -> Query[Schedule[Any]]:
+        """See Scheduler.schedules."""
 
     def jobs(self, **which: Any) -> JobQuery:
         """See Scheduler.jobs."""
@@ -128,12 +141,12 @@ class BlockingOptioned(BlockingScheduling):
         self._call = call
 
 
-class Blocking(BlockingScheduling):
+class Blocking(BlockingScheduling, BlockingRecurring):
     """See the module. `scheduler.blocking` is one; its verbs raise WrongThread on the scheduler's own loop."""
 
     def __init__(self, home: Any) -> None:
         self._home: Home = home
-        self._verbs = home
+        self._verbs = self._recurring = home
         self._call = self._wait_for
         self._thread: threading.Thread | None = None
 
@@ -144,10 +157,8 @@ class Blocking(BlockingScheduling):
                 raise NotStarted("the scheduler is not started: `async with scheduler:`, or `with scheduler.blocking:`")
             self._home.check_process()
             if _running_loop() is loop:
-                raise WrongThread(
-                    "scheduler.blocking was used on the scheduler's own event loop, where it would wait for itself: "
-                    "write `await scheduler.after(...)` there"
-                )
+                here = "scheduler.blocking was used on the scheduler's own event loop, where it would wait for itself"
+                raise WrongThread(f"{here}: write `await scheduler.after(...)` there")
         except BaseException:
             work.close()
             raise
@@ -156,6 +167,20 @@ class Blocking(BlockingScheduling):
     def options(self, **options: Unpack[OneShotOptions]) -> BlockingOptioned:
         """The verbs with these options."""
         return BlockingOptioned(self._home.options(**options), self._call)
+
+    def recurring(self, **options: Unpack[ScheduleOptions]) -> BlockingRecurrent:
+        """The verbs cron, every and schedule with these options."""
+        return BlockingRecurrent(self._home.recurring(**options), self._call)
+
+    def get_schedule(self, schedule_id: str) -> BlockingSchedule[Any]:
+        """The schedule of this id. Raises ScheduleNotFound."""
+        return BlockingSchedule(self._wait_for(self._home.get_schedule(schedule_id)), self._call)
+
+    def schedules(
+        self, *, state: ScheduleStateLike | Iterable[ScheduleStateLike] | None = None, **which: Any
+    ) -> BlockingScheduleQuery:
+        """The schedules that match; takes what Scheduler.schedules takes."""
+        return BlockingScheduleQuery(self._home.schedules(state=state, **which), self._call)
 
     def get_job(self, job_id: str) -> BlockingJob[Any]:
         """The job of a public id. Raises JobNotFound."""

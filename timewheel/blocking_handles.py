@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from datetime import datetime, timedelta
 from typing import Any, Generic, TypeVar
 
-from timewheel.handles import Attempt, Page, Query
+from timewheel.handles import Attempt, Page, Pages
 from timewheel.job import Job, Snapshot, result_of
 from timewheel.lists import BulkCancel, JobQuery
 from timewheel.model import CancelAnswer, RescheduleAnswer
@@ -63,13 +63,13 @@ class BlockingQuery:
 
     def page(self) -> Page[BlockingJob[Any]]:
         """One page."""
-        page: Page[Job[Any]] = self._call(_await(self._query))
+        page: Page[Job[Any]] = self._call(awaited(self._query))
         return Page(tuple(BlockingJob(job, self._call) for job in page), page.next_page_token)
 
     def __iter__(self) -> Iterator[BlockingJob[Any]]:
-        query: Query[Job[Any]] = self._query
+        query: Pages[Job[Any]] = self._query
         while True:
-            page: Page[Job[Any]] = self._call(_await(query))
+            page: Page[Job[Any]] = self._call(awaited(query))
             for job in page:
                 yield BlockingJob(job, self._call)
             if page.next_page_token is None:
@@ -107,5 +107,6 @@ class BlockingQueue:
         self._call(self._queue.update(**limits))
 
 
-async def _await(work: Awaitable[T]) -> T:
+async def awaited(work: Awaitable[T]) -> T:
+    """A coroutine of anything that can be awaited."""
     return await work

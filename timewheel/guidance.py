@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from timewheel.errors import InvalidOption
+from timewheel.errors import InvalidOption, InvalidRule
 from timewheel.policies import Queue, Rate
+from timewheel.zones import zone
 
-_NO_SCHEDULES = (
-    "recurring schedules are not in this version; let a job schedule its successor: "
-    "await scheduler.options(idempotency_key=...).after(seconds, fn, *args)"
-)
+PERIODIC = 'write @scheduler.periodic("*/5 * * * *"), or with a rule like Every(60)'
+_AGAIN = 'again and again: await scheduler.cron("0 9 * * *", fn, *args), or scheduler.every(60, fn, *args)'
 _TRANSLATIONS = {
-    "add_job": "await scheduler.at(when, fn, *args) runs a job once",
-    "scheduled_job": "await scheduler.at(when, fn, *args) runs a job once; @scheduler.task registers a function",
+    "add_job": f"await scheduler.at(when, fn, *args) runs a job once; {_AGAIN}",
+    "add_schedule": f"await scheduler.at(when, fn, *args) runs a job once; {_AGAIN}",
+    "scheduled_job": '@scheduler.periodic("0 9 * * *") declares one in code; @scheduler.task registers a function',
+    "periodic_task": '@scheduler.periodic("0 9 * * *") declares one in code; @scheduler.task registers a function',
+    "add_periodic_task": "await scheduler.every(seconds, fn, *args); @scheduler.periodic(Every(60)) in code",
     "enqueue": "await scheduler.now(fn, *args) runs a job as soon as it may",
     "enqueue_job": "await scheduler.now(fn, *args) runs a job as soon as it may",
     "send_task": 'await scheduler.now("task.name", *args) runs a registered task by its name',
@@ -23,16 +25,33 @@ _TRANSLATIONS = {
     "defer": "await scheduler.now(fn, *args) runs a job as soon as it may",
     "shutdown": "await scheduler.stop(grace_s=10)",
     "close": "await scheduler.stop(grace_s=10)",
-    "remove_job": "await job.cancel(), or await (await scheduler.get_job(job_id)).cancel()",
-    "reschedule_job": "await job.reschedule(when)",
-    "get_jobs": "async for job in scheduler.jobs(state=...)",
+    "remove_job": "await job.cancel(), or await (await scheduler.get_job(job_id)).cancel(); a schedule: its delete()",
+    "remove_schedule": "await (await scheduler.get_schedule(schedule_id)).delete()",
+    "pause_job": "await (await scheduler.get_schedule(schedule_id)).pause()",
+    "pause_schedule": "await (await scheduler.get_schedule(schedule_id)).pause()",
+    "resume_job": "await (await scheduler.get_schedule(schedule_id)).resume()",
+    "unpause_schedule": "await (await scheduler.get_schedule(schedule_id)).resume()",
+    "modify_job": "await schedule.update(rule, queue=...); a single job: await job.reschedule(when)",
+    "reschedule_job": "await job.reschedule(when); a schedule: await schedule.update(rule)",
+    "get_jobs": "async for job in scheduler.jobs(state=...); async for schedule in scheduler.schedules()",
+    "get_schedules": "async for schedule in scheduler.schedules(state=...)",
     "dead_letters": 'dead letters: scheduler.jobs(state="DEAD")',
-    **dict.fromkeys(("cron", "every", "schedule", "recurring", "periodic", "schedules", "get_schedule"), _NO_SCHEDULES),
+}
+_ELSEWHERE = {  # what the verbs with options do not have, and what has it
+    **dict.fromkeys(("cron", "every", "schedule"), "scheduler.recurring(...), which takes the options of schedules"),
+    **dict.fromkeys(("at", "after", "now", "new", "at_many"), "scheduler.options(...), for jobs that run once"),
+    "periodic": "the scheduler itself: @scheduler.periodic(rule, id=...), which takes the options of schedules",
+    "recurring": "the scheduler itself: scheduler.recurring(...)",
+    "options": "the scheduler itself: scheduler.options(...)",
 }
 
 
-def unknown_attribute(name: str, of: str = "a Scheduler") -> str:
+def unknown_attribute(name: str, of: str | None = None) -> str:
     """The message for an attribute that a Scheduler, or what `of` names, does not have."""
+    if of is None:
+        of = "a Scheduler"
+    elif name in _ELSEWHERE:
+        return f"{of} has no {name!r}: it is one of {_ELSEWHERE[name]}"
     translation = _TRANSLATIONS.get(name)
     return f"timewheel has no {name!r}: {translation}" if translation else f"{of} has no attribute {name!r}"
 
@@ -42,6 +61,22 @@ def whole(name: str, value: Any, most: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
         raise InvalidOption(f"{name}={value!r}: it must be a whole number from 1 to {most:,}")
     return value
+
+
+def flag(name: str, value: Any) -> bool:
+    """A bool. Raises InvalidOption."""
+    if not isinstance(value, bool):
+        raise InvalidOption(f"{name}={value!r}: it must be True or False")
+    return value
+
+
+def zone_name(tz: Any) -> str:
+    """The name of a time zone. Raises InvalidOption."""
+    try:
+        zone(tz)
+    except InvalidRule as error:
+        raise InvalidOption(f"tz: {error}") from error
+    return str(tz)
 
 
 def rate(value: Any) -> Rate | None:

@@ -87,17 +87,11 @@ class Page(Generic[T_co]):
         return len(self.items)
 
 
-class Query(Generic[T_co]):
+class Pages(Generic[T_co]):
     """A list that has not been read yet: `await` it for one Page, `async for` over it for everything."""
 
-    def __init__(
-        self,
-        read: Callable[[str | None], Awaitable[Page[T_co]]],
-        count: Callable[[], Awaitable[int]],
-        page_token: str | None,
-    ) -> None:
+    def __init__(self, read: Callable[[str | None], Awaitable[Page[T_co]]], page_token: str | None) -> None:
         self._read = read
-        self._count = count
         self._page_token = page_token
 
     def __await__(self) -> Generator[Any, None, Page[T_co]]:
@@ -113,9 +107,22 @@ class Query(Generic[T_co]):
             if token is None:
                 return
 
-    def at(self, page_token: str | None) -> Query[T_co]:
+    def at(self, page_token: str | None) -> Pages[T_co]:
         """The same list, from this page on."""
-        return Query(self._read, self._count, page_token)
+        return Pages(self._read, page_token)
+
+
+class Query(Pages[T_co]):
+    """A list of what can be counted: `await` it for one Page, `async for` over it for everything."""
+
+    def __init__(
+        self,
+        read: Callable[[str | None], Awaitable[Page[T_co]]],
+        count: Callable[[], Awaitable[int]],
+        page_token: str | None,
+    ) -> None:
+        super().__init__(read, page_token)
+        self._count = count
 
     async def count(self) -> int:
         """How many there are; takes time in proportion to the journal."""

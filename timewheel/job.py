@@ -224,8 +224,7 @@ class Job(Snapshot[R_co]):
     async def result(self, timeout_s: float | None = None) -> R_co:
         """Wait until it is final and return what the handler returned.
 
-        Raises WaitTimeout, JobDead, JobCancelled, JobSkipped, or ResultOmitted when the handler succeeded but its
-        result was not kept (not JSON, or over 64 KiB).
+        Raises WaitTimeout, JobDead, JobCancelled, JobSkipped; ResultOmitted when it is not JSON, or over 64 KiB.
         """
         return result_of(await self.wait(timeout_s))
 

@@ -1,4 +1,4 @@
-"""Lists of jobs: a page at a time, newest first, by tokens that stay good while jobs come and go."""
+"""Lists of jobs, newest first, and of schedules, by id: a page at a time, by tokens that stay good meanwhile."""
 
 from __future__ import annotations
 
@@ -7,29 +7,34 @@ import base64
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from enum import StrEnum
+from typing import Any, Literal, TypeVar
 
 from timewheel.errors import InvalidOption
 from timewheel.handles import Page, Query
 from timewheel.job import Desk, Job
 from timewheel.model import CancelAnswer, JobRecord, JobState
-from timewheel.store.port import JobFilter, Store
+from timewheel.schedule import Schedule, StandingDesk
+from timewheel.schedule_records import ScheduleState
+from timewheel.store.port import JobFilter, ScheduleFilter, Store
 
 MOST_PAGE_ITEMS = 1_000
 CANCEL_CHUNK = 500
 StateName = Literal["SCHEDULED", "WAITING", "ACTIVE", "COMPLETED", "CANCELLED", "DEAD", "SKIPPED"]
 StateLike = JobState | StateName
+ScheduleStateLike = ScheduleState | Literal["ACTIVE", "PAUSED", "PARKED", "ENDED"]
+State = TypeVar("State", bound=StrEnum)
 
 
-def states_of(state: object) -> tuple[JobState, ...]:
+def states_of(state: object, kind: type[State]) -> tuple[State, ...]:
     """The states that a list was asked for: one or several, members or names. Raises InvalidOption."""
     if state is None:
         return ()
     given = [state] if isinstance(state, str) else state
     try:
-        return tuple(JobState(each) for each in given)  # type: ignore[attr-defined]  # what cannot be iterated: below
+        return tuple(kind(each) for each in given)  # type: ignore[attr-defined]  # what cannot be iterated: below
     except (TypeError, ValueError) as error:
-        raise InvalidOption(f"state={state!r}: one or several of {', '.join(JobState)}") from error
+        raise InvalidOption(f"state={state!r}: one or several of {', '.join(kind)}") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,14 +84,13 @@ def job_query(
 ) -> JobQuery:
     """The jobs that match; `page` is (size, token). Raises InvalidOption at once for a page that cannot be."""
     page_size, page_token = page
-    if isinstance(page_size, bool) or not isinstance(page_size, int) or not 1 <= page_size <= MOST_PAGE_ITEMS:
-        raise InvalidOption(f"page_size={page_size!r}: it must be a whole number from 1 to {MOST_PAGE_ITEMS}")
+    check_page_size(page_size)
     if page_token is not None:
-        _read_token(page_token)
+        read_number_token(page_token)
 
     async def read(token: str | None) -> Page[Job[Any]]:
         guard()
-        before = None if token is None else _read_token(token)
+        before = None if token is None else read_number_token(token)
         records: list[JobRecord] = []
         while len(records) < page_size:
             found = await store.jobs(which, before=before, limit=page_size - len(records))
@@ -94,7 +98,7 @@ def job_query(
             before = found.next_before
             if before is None:
                 break
-        return Page(tuple(Job(desk, record) for record in records), None if before is None else _token(before))
+        return Page(tuple(Job(desk, record) for record in records), None if before is None else number_token(before))
 
     async def count() -> int:
         guard()
@@ -103,15 +107,59 @@ def job_query(
     return JobQuery(read, count, page_token)
 
 
-def _token(before: int) -> str:
-    return base64.urlsafe_b64encode(str(before).encode()).decode().rstrip("=")
+def schedule_query(
+    desk: StandingDesk, store: Store, guard: Callable[[], None], which: ScheduleFilter, page: tuple[int, str | None]
+) -> Query[Schedule[Any]]:
+    """The schedules that match; `page` is (size, token). Raises InvalidOption at once for a page that cannot be."""
+    page_size, page_token = page
+    check_page_size(page_size)
+    if page_token is not None:
+        _read_text_token(page_token)
+
+    async def read(token: str | None) -> Page[Schedule[Any]]:
+        guard()
+        after = None if token is None else _read_text_token(token)
+        records = await store.schedules(which, after=after, limit=page_size)
+        more = len(records) == page_size
+        schedules = tuple(Schedule[Any](desk, record) for record in records)
+        return Page(schedules, _text_token(records[-1].schedule) if more else None)
+
+    async def count() -> int:
+        guard()
+        return await store.count_schedules(which)
+
+    return Query(read, count, page_token)
 
 
-def _read_token(token: str) -> int:
+def check_page_size(page_size: Any) -> None:
+    """Raise InvalidOption for a page that is too small or too large."""
+    if isinstance(page_size, bool) or not isinstance(page_size, int) or not 1 <= page_size <= MOST_PAGE_ITEMS:
+        raise InvalidOption(f"page_size={page_size!r}: it must be a whole number from 1 to {MOST_PAGE_ITEMS}")
+
+
+def number_token(before: int) -> str:
+    """The token of a page that ends above this number."""
+    return _text_token(str(before))
+
+
+def read_number_token(token: str) -> int:
+    """The number behind a token. Raises InvalidOption."""
+    text = _read_text_token(token)
+    if not (text.isascii() and text.isdecimal() and len(text) <= 19 and int(text) < 1 << 63):
+        raise _bad_token(token)
+    return int(text)
+
+
+def _text_token(after: str) -> str:
+    return base64.urlsafe_b64encode(after.encode()).decode().rstrip("=")
+
+
+def _read_text_token(token: str) -> str:
     try:
-        before = int(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)).decode("ascii"))
-        if not 0 <= before < 1 << 63:
-            raise ValueError("out of range")
+        return base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)).decode()
     except (ValueError, TypeError, AttributeError) as error:
-        raise InvalidOption(f"page_token={token!r}: give back the next_page_token of a page, unchanged") from error
-    return before
+        raise _bad_token(token) from error
+
+
+def _bad_token(token: object) -> InvalidOption:
+    return InvalidOption(f"page_token={token!r}: give back the next_page_token of a page, unchanged")

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
-from contextlib import asynccontextmanager
-from types import TracebackType
-from typing import Any, Literal, Self, TypeVar, Unpack, overload
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any, Literal, TypeVar, Unpack, overload
 
 from timewheel import guidance
 from timewheel.blocking import Blocking
 from timewheel.connect import Durability, connect
 from timewheel.desk import Desk
 from timewheel.desk import number_of as _number_of
-from timewheel.errors import NotStarted
 from timewheel.handles import Draft, Statistics
 from timewheel.job import Job
-from timewheel.life import Life
 from timewheel.lists import JobQuery, StateLike, states_of
-from timewheel.model import ClockKind, Now, SchedulerState
+from timewheel.model import ClockKind, JobState, Now, SchedulerState
 from timewheel.options import OneShotOptions, Options, TaskOptions, one_shot_options
 from timewheel.policies import Queue, Rate
 from timewheel.queues import QueueHandle
@@ -27,19 +23,21 @@ from timewheel.settings import Manners, Settings
 from timewheel.store.changes import Submit
 from timewheel.store.port import JobFilter, Store
 from timewheel.system import System
+from timewheel.timetable import Timetable
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class Scheduler(Life, Scheduling):
+class Scheduler(Timetable, Scheduling):
     """An embedded, durable job scheduler: one process, one file.
 
     `url_or_store`: "sqlite:///jobs.db", "memory://" or a Store. `when_owned`: what `start` does while another process
     owns the journal: "raise" JournalOwned, or "wait" in STANDBY, where reads work, and take over when the owner ends.
     `durability`: "power" (acknowledged jobs survive power loss) or "process" (they survive SIGKILL). `rate`,
     `concurrency` and `queues` limit how many jobs start and run; `threads` is how many sync handlers run at once.
-    `imports`: modules to import at start, so that their tasks are known. `on_failure(cause)` is called when the
-    scheduler enters FAILED.
+    `tz` is the zone of recurring rules that name none. `imports`: modules to import at start, so that their tasks are
+    known. `prune`: the start ends schedules that code once declared (`periodic`) and now does not. `on_failure(cause)`
+    is called when the scheduler enters FAILED.
 
     Making one, and decorating functions with it, does no I/O. Raises InvalidOption.
     """
@@ -55,7 +53,9 @@ class Scheduler(Life, Scheduling):
         concurrency: int = 100,
         threads: int = 8,
         queues: Mapping[str, Queue] | None = None,
+        tz: str = "UTC",
         imports: Collection[str] = (),
+        prune: bool = False,
         on_failure: Callable[[BaseException], Any] | None = None,
     ) -> None:
         guidance.check_choices(when_owned=when_owned, imports=imports, on_failure=on_failure)
@@ -68,6 +68,7 @@ class Scheduler(Life, Scheduling):
         store = connect(url_or_store, durability) if isinstance(url_or_store, str) else url_or_store
         super().__init__(store, system or System(), settings, Manners(when_owned == "wait", tuple(imports), on_failure))
         self._desk = Desk(store, self._system.clock, self._guard, lambda: self._engine)
+        self._open_bureau(self._desk, tz, prune=prune)
         self._office = self
         self.submit = self._desk.submit  # type: ignore[method-assign]  # once a job: no detour
         self.blocking = Blocking(self)
@@ -93,9 +94,7 @@ class Scheduler(Life, Scheduling):
 
         def register(fn: Callable[..., Any]) -> Callable[..., Any]:
             task = self._registry.register(fn, name=name, **options)
-            engine, loop = self._engine, self.loop
-            if engine is not None and loop is not None and self._state is SchedulerState.RUNNING:
-                loop.call_soon_threadsafe(engine.task_registered, task.name)  # from a sync handler's thread, too
+            self._task_known(task.name)
             return fn
 
         return register if fn is None else register(fn)
@@ -103,53 +102,6 @@ class Scheduler(Life, Scheduling):
     def task_names(self) -> list[str]:
         """The names of the registered tasks, sorted."""
         return self._registry.names()
-
-    # ---- ways to run ----------------------------------------------------------------------------------------------
-
-    async def run_forever(self) -> None:
-        """Start if need be, run until somebody stops the scheduler, and stop it when this call is cancelled.
-
-        Raises SchedulerFailed after a fault, and KeyboardInterrupt when a handler raised that. Installs no signal
-        handlers: those are the application's.
-        """
-        if self._state in (SchedulerState.NEW, SchedulerState.STOPPED):
-            await self.start()
-        assert self._changed is not None, "a scheduler that was started has an event"
-        try:
-            while self._state in (SchedulerState.STANDBY, SchedulerState.RUNNING, SchedulerState.DRAINING):
-                await self._changed.wait()
-                self._changed.clear()
-        finally:
-            await self.stop()
-        self.raise_if_failed()
-        if self._interrupted:
-            raise KeyboardInterrupt
-
-    @asynccontextmanager
-    async def lifespan(self, app: object) -> AsyncIterator[None]:  # noqa: ARG002  the signature that frameworks call
-        """For FastAPI(lifespan=scheduler.lifespan) and Starlette: runs with the application."""
-        async with self:
-            yield
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.stop()
-        if error is None:
-            self.raise_if_failed()
-
-    async def wait_failed(self) -> BaseException:
-        """Wait until the scheduler fails; returns the cause."""
-        while self._cause is None:
-            if self._changed is None:
-                raise NotStarted("wait_failed() before start()")
-            await self._changed.wait()
-            self._changed.clear()
-        return self._cause
 
     # ---- jobs --------------------------------------------------------------------------------------------------------
 
@@ -196,11 +148,12 @@ class Scheduler(Life, Scheduling):
         task: str | None = None,
         tag: str | None = None,
         idempotency_key: str | None = None,
+        schedule: str | None = None,
         page_size: int = 100,
         page_token: str | None = None,
     ) -> JobQuery:
         """The jobs that match, newest first: `await` for one Page, `async for` for all. Raises InvalidOption."""
-        which = JobFilter(states_of(state), queue, task, tag, idempotency_key)
+        which = JobFilter(states_of(state, JobState), queue, task, tag, idempotency_key, schedule)
         return self._desk.query(which, page_size, page_token)
 
     def queue(self, name: str) -> QueueHandle:

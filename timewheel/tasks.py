@@ -113,6 +113,11 @@ class TaskRegistry:
         except TypeError:
             self._unhashable.append(task)
 
+    def known(self, fn: Callable[..., Any]) -> Task | None:
+        """The task that this very function is registered as, under its first name; None when it is not."""
+        task = self._known(fn)
+        return task if task is not None and self._registered.get(task.name) is task else None
+
     def _known(self, target: Any) -> Task | None:
         try:
             return self._targets.get(target)
@@ -206,19 +211,26 @@ class TaskRegistry:
         return sorted(self._registered)
 
 
-def check_call(task: Task, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Raise InvalidTask when a call with these arguments would fail before the handler's first line."""
+def check_call(
+    task: Task,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    options: frozenset[str] = ONE_SHOT_NAMES,
+    place: str = "options({}).at(...)",
+) -> None:
+    """Raise InvalidTask when a call with these arguments would fail before the handler's first line.
+
+    `options` and `place`: the options that go elsewhere, and where, for a call that mixed them into its arguments.
+    """
     shape = task.signature
     if shape is None or (not kwargs and shape.least <= len(args) <= shape.most):
         return
     reason = shape.misfit(args, kwargs)
     if reason is None:
         return
-    misplaced = [name for name in shape.unexpected(kwargs) if name in ONE_SHOT_NAMES]
-    hint = ""
-    if misplaced:
-        options = ", ".join(f"{name}=..." for name in misplaced)
-        hint = f". {misplaced[0]} is an option: write scheduler.options({options}).at(...)"
+    misplaced = [name for name in shape.unexpected(kwargs) if name in options]
+    written = place.format(", ".join(f"{name}=..." for name in misplaced))
+    hint = f". {misplaced[0]} is an option: write scheduler.{written}" if misplaced else ""
     raise InvalidTask(f"the arguments do not fit {task.name}{shape.full}: {reason}{hint}")
 
 

@@ -24,7 +24,7 @@ from tests.fuzz.rows import COLUMNS, rows
 from timewheel.cli.parser import _count, _port, _positive, _seconds
 from timewheel.codec import MAX_CALL_BYTES, dumps_call, dumps_result, loads_call, loads_result
 from timewheel.errors import InvalidOption, InvalidTime, NotSerializable
-from timewheel.lists import _read_token, _token
+from timewheel.lists import number_token, read_number_token
 from timewheel.model import MAX_TIME_US
 from timewheel.options import one_shot_options, task_options
 from timewheel.policies import Rate, Retry
@@ -137,8 +137,8 @@ def options(data: bytes) -> None:
         with suppress(argparse.ArgumentTypeError):
             assert 0 <= read(text) <= most
     with suppress(InvalidOption):
-        before = _read_token(text)
-        assert _read_token(_token(before)) == before
+        before = read_number_token(text)
+        assert read_number_token(number_token(before)) == before
 
 
 # ---- codec ---------------------------------------------------------------------------------------------------------

@@ -16,10 +16,10 @@ PUBLIC = re.findall(
     Calendar CancelAnswer Civil Cron Draft Every Fold ForkedScheduler Gap IdempotencyConflict InvalidOption
     InvalidRule InvalidTask InvalidTime
     Job JobCancelled JobDead JobNotFound JobSkipped JobState JournalBusy JournalCorrupt JournalError JournalFull
-    JournalNewer JournalOwned JournalTruncated JournalUnavailable JournalUnknown JournalUnsafe NotInJob NotOwner
-    NotSerializable NotStarted Overloaded Page PartlyScheduled Permanent Query Queue Rate RescheduleAnswer
-    ResultOmitted Retry Scheduler ScheduleExists ScheduleIdRequired ScheduleNotFound SchedulerFailed Snooze Throttled
-    TimewheelError Transient VersionConflict WaitTimeout WrongThread current
+    JournalNewer JournalOwned JournalTruncated JournalUnavailable JournalUnknown JournalUnsafe Misfire NotInJob NotOwner
+    NotSerializable NotStarted Overlap Overloaded Page PartlyScheduled Permanent Query Queue Rate RescheduleAnswer
+    ResultOmitted Retry Schedule ScheduleExists ScheduleIdRequired ScheduleNotFound ScheduleState Scheduler
+    SchedulerFailed Snooze Throttled TimewheelError Transient VersionConflict WaitTimeout WrongThread current
 """,
 )
 

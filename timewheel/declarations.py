@@ -1,0 +1,148 @@
+"""From a call to a declaration: which schedule, by which rule in which zone, of which task, with which options.
+
+Pure, but for looking up functions. What can be refused is refused here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from timewheel.checks import shown
+from timewheel.codec import dumps_call
+from timewheel.errors import InvalidOption, InvalidRule, ScheduleIdRequired
+from timewheel.options import SCHEDULE_NAMES
+from timewheel.planning.definition import Definition
+from timewheel.planning.options import ScheduleChoices, schedule_options
+from timewheel.recurrence.cron import Cron
+from timewheel.recurrence.rule import Rule
+from timewheel.recurrence.stored import rule_from_data
+from timewheel.recurrence.zonal import Zonal
+from timewheel.recurring import Call
+from timewheel.tasks import TaskRegistry, check_call
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """A schedule as it is to be. `named`: it was given its id; otherwise that is the name of its task.
+
+    `importable`: its task is not registered, but a fresh process could import it.
+    """
+
+    schedule: str
+    named: bool
+    definition: Definition
+    if_exists: str
+    importable: bool
+
+
+class Change(NamedTuple):
+    """An edit: another rule or None, and the options that change."""
+
+    rule: Rule | None
+    choices: ScheduleChoices
+
+    def apply(self, definition: Definition) -> Definition:
+        """The definition with the change made to it. Raises InvalidOption, InvalidRule."""
+        rule = self.rule
+        if rule is None:
+            rule = _in_zone(definition.rule, self.choices)
+        return replace(definition, rule=rule, **self.choices.changes(definition))
+
+
+class Declarations:
+    """Makes declarations; `tz` is the zone of rules that name none.
+
+    It also remembers which definitions were declared without an id since the start: a second, different one of the
+    same task would silently replace the first.
+    """
+
+    def __init__(self, registry: TaskRegistry, tz: str) -> None:
+        self.registry = registry
+        self.tz = tz
+        self._unnamed: dict[str, str] = {}
+
+    # ---- calls -------------------------------------------------------------------------------------------------------
+
+    def declare(self, call: Call, *, declared: str | None = None) -> Declaration:
+        """The declaration of a call. Raises InvalidRule, InvalidOption, InvalidTask, NotSerializable.
+
+        `declared`: where it stands written ("code", "file"), so that what is no longer written there can be ended.
+        """
+        choices = schedule_options(call.options)
+        rule = self._rule(call.rule, choices)
+        task, more_args, more_kwargs = self.registry.resolve(call.fn)
+        args, kwargs = (*more_args, *call.args), {**more_kwargs, **call.kwargs}
+        check_call(task, args, kwargs, SCHEDULE_NAMES, "recurring({}).schedule(...)")
+        definition = choices.definition(rule, task, dumps_call(args, kwargs))
+        return Declaration(
+            choices.id or task.name,
+            choices.id is not None,
+            replace(definition, declared=declared),
+            choices.if_exists,
+            self.registry.is_adopted(task),
+        )
+
+    def change(self, rule: str | Rule | None, options: dict[str, Any]) -> Change:
+        """An edit of a schedule. Raises InvalidRule, InvalidOption."""
+        for name in ("id", "if_exists"):
+            if name in options:
+                raise InvalidOption(f"{name} cannot be updated: it belongs to the call that declares the schedule")
+        choices = schedule_options(options)
+        return Change(None if rule is None else self._rule(rule, choices), choices)
+
+    def _rule(self, rule: str | Rule, choices: ScheduleChoices) -> Rule:
+        given = choices.zone_options()
+        if isinstance(rule, str):
+            rule = Cron(rule, **given)
+        elif not isinstance(rule, Rule):
+            raise InvalidRule(
+                f'{shown(rule)} is no rule: give Cron, Every, Civil, or a text like "0 9 * * mon"', field="rule"
+            )
+        elif given:
+            names = ", ".join(given)
+            raise InvalidOption(f"{names} is for rules given as text; with {rule!r}, write it in the rule itself")
+        return rule.with_zone(self.tz) if isinstance(rule, Zonal) else rule
+
+    # ---- without an id -----------------------------------------------------------------------------------------------
+
+    def begin(self, declared: Iterable[Declaration]) -> None:
+        """The scheduler starts: only what is declared in code has been declared before."""
+        self._unnamed.clear()
+        for declaration in declared:
+            self.claim_unnamed(declaration)
+
+    def claim_unnamed(self, declaration: Declaration) -> bool:
+        """Whether this is the first declaration without an id that takes this name since the start.
+
+        Raises ScheduleIdRequired when a different one took it.
+        """
+        if declaration.named:
+            return False
+        fresh = declaration.schedule not in self._unnamed
+        text = replace(declaration.definition, declared=None).to_text()
+        first = self._unnamed.setdefault(declaration.schedule, text)
+        if first != text:
+            raise ScheduleIdRequired(
+                f"{declaration.schedule} is scheduled a second time, differently, which would replace the first: give "
+                f"each an id of its own, like recurring(id=...)",
+                schedule=declaration.schedule,
+            )
+        return fresh
+
+    def forget_unnamed(self, schedule: str) -> None:
+        """The schedule is gone: its name is free."""
+        self._unnamed.pop(schedule, None)
+
+
+def _in_zone(rule: Rule, choices: ScheduleChoices) -> Rule:
+    """The rule with another zone, gap or fold. Raises InvalidOption for a rule of elapsed time."""
+    given = choices.zone_options()
+    if not given:
+        return rule
+    if not isinstance(rule, Zonal):
+        raise InvalidOption(f"{', '.join(given)}: {rule!r} counts elapsed time and knows no zone")
+    calendar = rule.calendar
+    calendars = {} if calendar is None or isinstance(calendar, str) else {calendar.name: calendar}
+    return rule_from_data(rule.to_data() | given, calendars)

@@ -1,0 +1,108 @@
+"""What can be seen of schedules, also while another process owns them: lists, what is to come, what became of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from timewheel.checks import shown, whole
+from timewheel.errors import ScheduleNotFound
+from timewheel.handles import Page, Pages, Query
+from timewheel.lists import check_page_size, number_token, read_number_token, schedule_query
+from timewheel.occurrences import Occurrence, Upcoming, occurrence_of
+from timewheel.planning.definition import Definition, definition_from_text
+from timewheel.recurrence.calendar import Calendar
+from timewheel.schedule import Schedule
+from timewheel.schedule_records import ScheduleRecord
+from timewheel.store.port import ScheduleFilter
+from timewheel.times import when_us
+
+if TYPE_CHECKING:
+    from timewheel.desk import Desk
+    from timewheel.engine import Engine
+    from timewheel.store.port import Store
+
+MOST_UPCOMING = 1_000  # of one preview
+
+
+class ScheduleViews:
+    """See the module. `guard`, `engine` and `store` are those of the desk of jobs."""
+
+    def __init__(
+        self, desk: Desk, store: Store, guard: Callable[[bool], None], engine: Callable[[], Engine | None]
+    ) -> None:
+        self._desk = desk
+        self._store = store
+        self._guard = guard
+        self._engine = engine
+        self._calendars: dict[str, Calendar] = {}  # as they were when last read
+
+    def offset_us(self) -> int:
+        """Wall minus steady at present."""
+        return self._desk.offset_us()
+
+    def _as_desk(self) -> Any:
+        return self  # a StandingDesk is this class and the verbs of a schedule
+
+    def definition_of(self, record: ScheduleRecord) -> Definition:
+        """What the record declares. Raises InvalidRule when it cannot be read here."""
+        return definition_from_text(record.definition, self._calendars)
+
+    async def fetch(self, schedule: str) -> Schedule[Any]:
+        """A new snapshot. Raises ScheduleNotFound."""
+        self._guard(False)
+        record = await self._store.schedule(schedule) if isinstance(schedule, str) else None
+        if record is None:
+            raise unknown(schedule)
+        await self.calendars()
+        return Schedule(self._as_desk(), record)
+
+    async def calendars(self) -> dict[str, Calendar]:
+        """The saved calendars by name."""
+        self._guard(False)
+        return await self._read_calendars()
+
+    async def _read_calendars(self) -> dict[str, Calendar]:
+        saved = await self._store.calendars()
+        self._calendars = {name: Calendar.from_data(json.loads(text)) for name, text in saved.items()}
+        return self._calendars
+
+    async def preview(self, schedule: str, n: int = 10, after: datetime | float | None = None) -> list[Upcoming]:
+        """See Schedule.preview."""
+        whole("n", n, 1, MOST_UPCOMING)
+        after_us = None if after is None else when_us(after)
+        record = (await self.fetch(schedule)).record
+        return self.previewed(self.definition_of(record), record, n, after_us)
+
+    def occurrences(self, schedule: str, page_size: int = 100, page_token: str | None = None) -> Pages[Occurrence]:
+        """See Schedule.occurrences."""
+        check_page_size(page_size)
+        if page_token is not None:
+            read_number_token(page_token)
+
+        async def read(token: str | None) -> Page[Occurrence]:
+            self._guard(False)
+            before = None if token is None else read_number_token(token)
+            rows: list[Occurrence] = []
+            while len(rows) < page_size:
+                found = await self._store.ledger(schedule, before=before, limit=page_size - len(rows))
+                rows += [occurrence_of(entry, self.offset_us()) for entry in found.entries]
+                before = found.next_before
+                if before is None:
+                    break
+            if not rows:
+                await self.fetch(schedule)  # one that never was has no empty ledger: ScheduleNotFound
+            return Page(tuple(rows), None if before is None else number_token(before))
+
+        return Pages(read, page_token)
+
+    def query(self, which: ScheduleFilter, page_size: int, page_token: str | None) -> Query[Schedule[Any]]:
+        """A list of schedules, by id."""
+        return schedule_query(self._as_desk(), self._store, lambda: self._guard(False), which, (page_size, page_token))
+
+
+def unknown(schedule: object) -> ScheduleNotFound:
+    """The error of an id that no schedule has."""
+    return ScheduleNotFound(f"there is no schedule {shown(schedule)} in this journal", schedule=str(schedule))
