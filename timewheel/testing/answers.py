@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from timewheel.model import ZERO_KEY, DueKey, JobRecord, JobState
 from timewheel.store.changes import Change, Claim, Claimed, Outcome
 from timewheel.store.port import JobFilter, Stamp, Store
-from timewheel.testing.invariants import Dump, demand
+from timewheel.testing.laws import Dump, demand
 
 MOST = 10_000  # rows of one read
 

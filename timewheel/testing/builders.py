@@ -227,7 +227,7 @@ def row_of(made: JobRequest) -> OccurrenceRecord:
     if made.origin is None:
         raise ValueError(f"job {made.job_id} is of no schedule")
     name, clock, nominal_at, turn, kind, *_ = made.origin
-    told = {"schedule": name, "clock": clock, "turn": turn, "kind": kind}
+    told: dict[str, Any] = {"schedule": name, "clock": clock, "turn": turn, "kind": kind}
     return row(nominal_at, fate=Fate.JOB, reason=None, job_id=made.job_id, **told)
 
 

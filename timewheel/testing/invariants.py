@@ -15,17 +15,31 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from timewheel.model import AttemptRecord, AttemptState, ClockKind, JobRecord, JobState
+from timewheel.testing.invariants_schedules import OF_A_STEP_OF_SCHEDULES, OF_SCHEDULES
+from timewheel.testing.laws import Dump, Violated, demand
 
-Dump = Mapping[str, Any]  # see timewheel.testing.conformance.bench.DumpableStore
+__all__ = [
+    "FIXED_OF_A_JOB",
+    "IN_ONE_BATCH",
+    "SENTENCES",
+    "Dump",
+    "Violated",
+    "check_dump",
+    "check_step",
+    "demand",
+    "nothing_changed",
+    "one_success",
+]
+
 S = JobState
 
 SENTENCES = {
     "I1": "An acknowledged job is never lost: after any crashes it reaches exactly one final state",
     "I3": "An unacknowledged request exists completely or not at all",
     "I4": "One idempotency key: one job; another body: refused",
+    "I5": "No occurrence id is created twice, over restarts, clock steps, backfill, DST, edits",
     "I6": "No attempt starts early by the clock its job lives by",
     "I9": "A cancelled pending job never starts; the answer of cancel is the truth",
     "I10": "States move along the legal graph; final states never change",
@@ -34,16 +48,18 @@ SENTENCES = {
     "I13": "LOST attempts spend the crash budget; RELEASED ones spend nothing",
     "I15": "Rebuilding is a pure function of the journal",
     "I16": "Recovery is idempotent: a crash at any point of it, any number of times, gives the same result",
+    "I18": "Worker, queue and key limits and overlap policies hold at every instant",
     "I22": "A stale epoch writes nothing",
     "I23": "A lost lease can neither renew nor finish",
     "I24": "Recovery and reaping change only rows still in the exact state, attempt and lease that were read",
+    "I29": "Liveness: when faults stop, all due jobs become final or running within a bound",
 }
 
 _ANY = frozenset(JobState)
 IN_ONE_BATCH: dict[JobState | None, frozenset[JobState]] = {  # the legal graph, as far as one batch leads
-    None: frozenset({S.SCHEDULED, S.ACTIVE, S.SKIPPED}),
-    S.SCHEDULED: frozenset({S.SCHEDULED, S.ACTIVE, S.CANCELLED, S.SKIPPED}),
-    S.WAITING: frozenset({S.WAITING, S.SCHEDULED, S.ACTIVE, S.CANCELLED}),
+    None: frozenset({S.SCHEDULED, S.WAITING, S.ACTIVE, S.SKIPPED}),
+    S.SCHEDULED: frozenset({S.SCHEDULED, S.WAITING, S.ACTIVE, S.CANCELLED, S.SKIPPED}),
+    S.WAITING: frozenset({S.WAITING, S.SCHEDULED, S.ACTIVE, S.CANCELLED, S.SKIPPED}),
     S.ACTIVE: _ANY,
 } | {state: frozenset({state}) for state in JobState if state.final}
 FIXED_OF_A_JOB = (
@@ -57,24 +73,10 @@ FIXED_OF_A_JOB = (
     "misfire_grace_us",
     "tags",
     "idempotency_key",
+    "origin",
+    "concurrency_key",
 )
 FIXED_OF_AN_ATTEMPT = ("job_id", "number", "epoch", "clock", "scheduled_at")
-
-
-class Violated(AssertionError):
-    """An invariant does not hold: its number, what was seen, and the things it was seen on."""
-
-    def __init__(self, invariant: str, seen: str, *evidence: object) -> None:
-        self.invariant = invariant
-        self.seen = seen
-        self.evidence = evidence
-        super().__init__("\n  ".join([f"{invariant}: {seen}", *map(repr, evidence)]))
-
-
-def demand(holds: bool, invariant: str, seen: str, *evidence: object) -> None:
-    """Raise `Violated` unless it holds."""
-    if not holds:
-        raise Violated(invariant, seen, *evidence)
 
 
 # ---- one dump --------------------------------------------------------------------------------------------------------
@@ -138,6 +140,7 @@ OF_A_DUMP: tuple[Callable[[Dump], None], ...] = (
     attempts_are_numbered,
     one_open_attempt,
     keys_name_their_jobs,
+    *OF_SCHEDULES,
 )
 
 
@@ -204,6 +207,7 @@ OF_A_STEP: tuple[Callable[[Dump, Dump], None], ...] = (
     final_jobs_stay,
     jobs_keep_what_was_asked,
     attempts_only_move_forward,
+    *OF_A_STEP_OF_SCHEDULES,
 )
 OF_ONE_BATCH: tuple[Callable[[Dump, Dump], None], ...] = (states_move_along_the_graph, one_attempt_a_batch)
 

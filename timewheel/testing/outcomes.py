@@ -29,7 +29,8 @@ from timewheel.store.changes import (
     Unheld,
     Unhold,
 )
-from timewheel.testing.invariants import FIXED_OF_A_JOB, demand
+from timewheel.testing.invariants import FIXED_OF_A_JOB
+from timewheel.testing.laws import demand
 from timewheel.testing.outcomes_verbs import OF_VERBS
 from timewheel.testing.step import Step
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from timewheel.model import AttemptState, CancelAnswer, JobState, RescheduleAnswer, WaitingReason
 from timewheel.store.changes import Cancel, Cancelled, Missing, Reschedule, Rescheduled, Settle, Settled, Stale
-from timewheel.testing.invariants import Dump, demand
+from timewheel.testing.laws import Dump, demand
 from timewheel.testing.step import Step
 
 S = JobState

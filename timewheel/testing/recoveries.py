@@ -8,7 +8,7 @@ They hold for a recovery that died half way, any number of times, and was begun 
 from __future__ import annotations
 
 from timewheel.model import LAST_CHANCE_LOSSES, AttemptState, JobRecord, JobState, WaitingReason
-from timewheel.testing.invariants import Dump, demand
+from timewheel.testing.laws import Dump, demand
 
 S = JobState
 

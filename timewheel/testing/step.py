@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeVar
 from timewheel.model import JobRecord
 from timewheel.store.changes import Change, Outcome
 from timewheel.store.port import Stamp
-from timewheel.testing.invariants import Dump
+from timewheel.testing.laws import Dump
 
 ChangeT = TypeVar("ChangeT", bound=Change)
 

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -40,7 +41,7 @@ T = START.wall_us
 def recorded(request: JobRequest, state: JobState, reason: str | None = None) -> JobRecord:
     """The job that a request is to become."""
     fields = {name: getattr(request, name) for name in JobRequest.__dataclass_fields__ if name != "digest"}
-    due = {"due_clock": request.clock, "due_at": request.scheduled_at}
+    due: dict[str, Any] = {"due_clock": request.clock, "due_at": request.scheduled_at}
     return JobRecord(**fields, **due, state=state, reason=reason, created_at=T)
 
 
@@ -230,7 +231,7 @@ class Plans(BenchTests):
         rows = [
             row(0, 0, 1, clock=ClockKind.STEADY, kind=OriginKind.BACKFILL, reason="", recorded_at=0),
             row(5, T, 1 << 50, fate=Fate.COALESCED, job_id=1, reason="misfire", recorded_at=T + 3),
-            row(6, turn=1 << 20, fate=Fate.COALESCED, reason="ž"),
+            row(6, turn=1 << 20, reason="ž"),
         ]
         await bench.plan(made, rows=rows)
         await bench.crash()

@@ -25,7 +25,8 @@ from timewheel.testing.simulation.stores import STORES
 from timewheel.testing.simulation.users import Users
 from timewheel.testing.virtual import VirtualMachine
 
-EMPTY: Dump = {"jobs": {}, "attempts": {}, "keys": {}, "limits": {}, "queues": {}, "importable": []}
+TABLES = ("jobs", "attempts", "keys", "limits", "queues", "schedules", "ledger", "calendars")
+EMPTY: Dump = {name: {} for name in TABLES} | {"importable": []}
 MAY_FAIL = {"gone", "reopen", "read", "full", "busy"}  # faults that may make a scheduler give up
 UNKNOWN_LIMIT = 3
 STOP = "stop is called"
