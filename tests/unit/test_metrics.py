@@ -14,6 +14,7 @@ from timewheel.errors import NotStarted
 from timewheel.events import Notices
 from timewheel.handles import Statistics
 from timewheel.model import AttemptState, ClockKind, JobState, Lane, Now, SchedulerState
+from timewheel.schedule_records import Fate
 from timewheel.serve.counts import MAX_QUEUES, OTHER_QUEUES, Counts
 from timewheel.serve.histogram import Histogram
 from timewheel.serve.metrics import Metrics
@@ -79,6 +80,8 @@ async def test_every_notice_is_counted(scheduler: FakeScheduler, read: Any) -> N
         )
     )
     emit(events.JobsEnded(JobState.CANCELLED, 2))
+    emit(events.OccurrencesRecorded({(Fate.SKIPPED, "misfire"): 111, (Fate.JOB, ""): 1}))
+    emit(events.OccurrencesRecorded({(Fate.SKIPPED, "misfire"): 9}))
     emit(events.Committed(20, 1_800))
     emit(events.LoopGap(30_000, "a handler"))
     emit(events.ClockStepped(3_600_000_000))
@@ -96,6 +99,8 @@ async def test_every_notice_is_counted(scheduler: FakeScheduler, read: Any) -> N
         ("timewheel_jobs_total", "", "CANCELLED"): 2,
         ("timewheel_attempts_total", "a", "FAILED_RETRYABLE"): 1,
         ("timewheel_attempts_total", "b", "FAILED_PERMANENT"): 1,
+        ("timewheel_occurrences_total", "skipped", "misfire"): 120,
+        ("timewheel_occurrences_total", "job", ""): 1,
         ("timewheel_dispatch_lag_seconds_count",): 2,
         ("timewheel_dispatch_lag_seconds_bucket", "0.0005"): 1,
         ("timewheel_start_lag_seconds_sum",): 2.0007,

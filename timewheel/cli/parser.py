@@ -3,39 +3,24 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
-import os
-from collections.abc import Callable, Coroutine
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any, NoReturn
+from typing import Any
 
-from timewheel.cli.exits import USAGE, Exit
+from timewheel.cli import parser_schedules
+from timewheel.cli.parsing import Parser, count, port, positive, run, seconds, verb
 from timewheel.model import JobState
 
 DISTRIBUTION = "timewheel-jobs"
 
 
-class _Parser(argparse.ArgumentParser):
-    """Errors of usage end with 64, and say what is possible."""
-
-    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
-        """What no command knows is refused here, by the command that was given it, not by the one above."""
-        known, unknown = super().parse_known_args(args, namespace)
-        if unknown:
-            self.error(f"unrecognized arguments: {' '.join(unknown)}")
-        return known, unknown
-
-    def error(self, message: str) -> NoReturn:
-        raise Exit(USAGE, f"{message} (see {self.prog} --help)")
-
-
 def parser() -> argparse.ArgumentParser:
     """The whole command line; parsed options have `run`, the command's function."""
-    top = _Parser(prog="timewheel", description="A durable job scheduler: one process, one file.", allow_abbrev=False)
+    top = Parser(prog="timewheel", description="A durable job scheduler: one process, one file.", allow_abbrev=False)
     top.add_argument("--version", action="version", version=f"timewheel {_version()}")
-    commands = top.add_subparsers(metavar="COMMAND", required=True, parser_class=_Parser)
+    commands = top.add_subparsers(metavar="COMMAND", required=True, parser_class=Parser)
     _add_serve(commands)
     _add_jobs(commands)
+    parser_schedules.add(commands)
     verify = commands.add_parser("verify", help="check a journal (reads only)", allow_abbrev=False)
     verify.add_argument("--db", default="timewheel.db", metavar="FILE", help="the journal (default: %(default)s)")
     verify.add_argument("--json", action="store_true", help="print one JSON document")
@@ -57,9 +42,9 @@ def _add_serve(commands: Any) -> None:
         "--app", metavar="MODULE:NAME", help="serve the Scheduler of your own application, with its tasks"
     )
     serve.add_argument("--host", default="127.0.0.1", help="loopback address to listen on (default: %(default)s)")
-    serve.add_argument("--port", type=_port, default=8400, help="0 takes a free one (default: %(default)s)")
-    serve.add_argument("--rate", type=_positive, metavar="N", help="start at most N jobs a second (default: no limit)")
-    serve.add_argument("--concurrency", type=_positive, metavar="N", help="run at most N jobs at once (default: 100)")
+    serve.add_argument("--port", type=port, default=8400, help="0 takes a free one (default: %(default)s)")
+    serve.add_argument("--rate", type=positive, metavar="N", help="start at most N jobs a second (default: no limit)")
+    serve.add_argument("--concurrency", type=positive, metavar="N", help="run at most N jobs at once (default: 100)")
     serve.add_argument(
         "--durability", choices=("power", "process"), help="what an accepted job survives (default: power, a power cut)"
     )
@@ -77,7 +62,7 @@ def _add_serve(commands: Any) -> None:
     )
     serve.add_argument(
         "--grace",
-        type=_seconds,
+        type=seconds,
         default=10.0,
         metavar="S",
         help="seconds that running jobs get at the end (default: 10)",
@@ -87,36 +72,27 @@ def _add_serve(commands: Any) -> None:
 
 def _add_jobs(commands: Any) -> None:
     jobs = commands.add_parser("jobs", help="look at and change the jobs of a running server", allow_abbrev=False)
-    verbs = jobs.add_subparsers(metavar="VERB", required=True, parser_class=_Parser)
-    lists = _verb(verbs, "list", "the newest jobs", _run_list)
+    verbs = jobs.add_subparsers(metavar="VERB", required=True, parser_class=Parser)
+    lists = verb(verbs, "list", "the newest jobs", _run_list)
     states = [state.value for state in JobState]
     lists.add_argument("--state", action="append", type=str.upper, choices=states, help="repeatable")
     for name in ("queue", "task", "tag"):
         lists.add_argument(f"--{name}")
-    lists.add_argument("--limit", type=_count, default=50, metavar="N", help="0 lists all (default: %(default)s)")
-    show = _verb(verbs, "show", "jobs in full, with their attempts", _run_show)
+    lists.add_argument("--limit", type=count, default=50, metavar="N", help="0 lists all (default: %(default)s)")
+    show = verb(verbs, "show", "jobs in full, with their attempts", _run_show)
     show.add_argument("id", nargs="+")
-    cancel = _verb(verbs, "cancel", "cancel jobs", _run_cancel)
+    cancel = verb(verbs, "cancel", "cancel jobs", _run_cancel)
     cancel.add_argument("id", nargs="+")
     cancel.add_argument("--reason", default="", help="kept with the job")
-    imports = _verb(verbs, "import", "schedule the jobs of a file, one JSON object a line", _run_import)
+    imports = verb(verbs, "import", "schedule the jobs of a file, one JSON object a line", _run_import)
     imports.add_argument("file", metavar="FILE", help="- reads stdin")
     imports.add_argument(
         "--patience",
-        type=_seconds,
+        type=seconds,
         default=60.0,
         metavar="S",
         help="how long to wait for a server that is away (default: 60)",
     )
-
-
-def _verb(verbs: Any, name: str, text: str, run: Callable[[argparse.Namespace], int]) -> argparse.ArgumentParser:
-    url = os.environ.get("TIMEWHEEL_URL", "http://127.0.0.1:8400")
-    parser: argparse.ArgumentParser = verbs.add_parser(name, help=text, description=text, allow_abbrev=False)
-    parser.add_argument("--url", default=url, help="the server (default: TIMEWHEEL_URL, else http://127.0.0.1:8400)")
-    parser.add_argument("--json", action="store_true", help="print JSON for programs, and nothing else, on stdout")
-    parser.set_defaults(run=run)
-    return parser
 
 
 def _run_serve(options: argparse.Namespace) -> int:
@@ -134,54 +110,22 @@ def _run_verify(options: argparse.Namespace) -> int:
 def _run_list(options: argparse.Namespace) -> int:
     from timewheel.cli.jobs import list_jobs
 
-    return _run(list_jobs(options))
+    return run(list_jobs(options))
 
 
 def _run_show(options: argparse.Namespace) -> int:
     from timewheel.cli.jobs import show_jobs
 
-    return _run(show_jobs(options))
+    return run(show_jobs(options))
 
 
 def _run_cancel(options: argparse.Namespace) -> int:
     from timewheel.cli.jobs import cancel_jobs
 
-    return _run(cancel_jobs(options))
+    return run(cancel_jobs(options))
 
 
 def _run_import(options: argparse.Namespace) -> int:
     from timewheel.cli.imports import import_jobs
 
-    return _run(import_jobs(options))
-
-
-def _run(command: Coroutine[Any, Any, int]) -> int:
-    return asyncio.run(command)
-
-
-def _port(text: str) -> int:
-    return _whole(text, 0, 65_535)
-
-
-def _positive(text: str) -> int:
-    return _whole(text, 1, 1_000_000)
-
-
-def _count(text: str) -> int:
-    return _whole(text, 0, 10**9)
-
-
-def _whole(text: str, least: int, most: int) -> int:
-    if not text.isascii() or not text.isdecimal() or not least <= int(text[:12]) <= most:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from {least} to {most}")
-    return int(text)
-
-
-def _seconds(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0 <= value <= 86_400:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds from 0 to 86400")
-    return value
+    return run(import_jobs(options))

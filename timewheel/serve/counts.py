@@ -25,6 +25,7 @@ class Counts:
         self._scheduled: Counter[str] = Counter()  # by queue
         self._jobs: Counter[tuple[str, str]] = Counter()  # by queue and final state
         self._attempts: Counter[tuple[str, str]] = Counter()  # by queue and state
+        self._occurrences: Counter[tuple[str, str]] = Counter()  # by fate and reason
         self._steps: Counter[str] = Counter()  # by direction
         self._recovered: Counter[str] = Counter()  # by state
         self._plain: Counter[str] = Counter()  # those without labels, by name
@@ -50,6 +51,8 @@ class Counts:
         yield _family("timewheel_jobs_scheduled", "Jobs that became durable", ("queue",), self._scheduled)
         yield _family("timewheel_jobs", "Jobs that became final", ("queue", "state"), self._jobs)
         yield _family("timewheel_attempts", "Attempts that ended", ("queue", "state"), self._attempts)
+        help_text = "Slots of schedules that were accounted for"
+        yield _family("timewheel_occurrences", help_text, ("fate", "reason"), self._occurrences)
         yield _family("timewheel_clock_steps", "Times the wall clock was set", ("direction",), self._steps)
         yield _family("timewheel_recovered_attempts", "Attempts found open at a take-over", ("state",), self._recovered)
         for name, help_text in _PLAIN.items():
@@ -82,6 +85,10 @@ class Counts:
                 self._jobs[name, job_state.value] += number
         self._dispatch.observe(notice.dispatch_lags_us)
         self._start.observe(notice.start_lags_us)
+
+    def _take_occurrences(self, notice: events.OccurrencesRecorded) -> None:
+        for (fate, reason), slots in notice.fates.items():
+            self._occurrences[fate.value, reason] += slots
 
     def _take_ended(self, notice: events.JobsEnded) -> None:
         self._jobs[NO_QUEUE, notice.state.value] += notice.jobs
@@ -117,6 +124,7 @@ class Counts:
 _TAKERS: dict[type, Callable[[Counts, Any], None]] = {
     events.JobsScheduled: Counts._take_scheduled,
     events.AttemptsEnded: Counts._take_attempts,
+    events.OccurrencesRecorded: Counts._take_occurrences,
     events.JobsEnded: Counts._take_ended,
     events.Committed: Counts._take_commit,
     events.LoopGap: Counts._take_gap,
