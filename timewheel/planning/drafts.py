@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from timewheel.model import ClockKind, Missed, Now, Origin, OriginKind
 from timewheel.planning.definition import Definition
-from timewheel.planning.jitter import jittered
+from timewheel.planning.jitter import due
 from timewheel.planning.overlap import Admission, Stand, Verdict
 from timewheel.planning.slots import Slots
 from timewheel.schedule_records import Fate, OccurrenceRecord, Position, SkipReason, UnfinishedJob
@@ -87,7 +87,8 @@ class Draft:
         if verdict.fate is Fate.JOB:
             verdict = verdict._replace(stand=Stand(number=number))
             origin = Origin(self.schedule, self.position.clock, nominal, self.position.turn, kind, catch_up, missed)
-            self.jobs.append(WantedJob(self._due(nominal), self.position.clock, origin))
+            due_at = due(self.definition, self.slots.rule, self.schedule, nominal, self.position.turn)
+            self.jobs.append(WantedJob(due_at, self.position.clock, origin))
         self._row(Span(nominal, nominal, 1), verdict.fate, verdict.reason, verdict.stand, kind)
         return verdict
 
@@ -104,15 +105,6 @@ class Draft:
     def sorted_rows(self) -> list[tuple[OccurrenceRecord, Stand | None]]:
         """The rows in the order of time."""
         return sorted(self.rows, key=lambda row: row[0].first_at)
-
-    def _due(self, nominal: int) -> int:
-        width_us = self.definition.jitter_us
-        if not width_us:
-            return nominal
-        following = None if self.definition.fixed_delay else self.slots.rule.following(nominal)
-        if following is not None:
-            width_us = min(width_us, following.instant_us - nominal)
-        return jittered(self.schedule, nominal, self.position.turn, width_us)
 
     def _row(
         self,

@@ -112,6 +112,10 @@ class Zonal(Rule):
             raise InvalidRule(f"{self!r} does not name the calendar {calendar.name!r}", field="calendar")
         return self._again(calendar=calendar)
 
+    def without_calendar(self) -> Self:
+        """The same rule on every date that it names, business day or not."""
+        return self._again(calendar=None, roll=None)
+
     @property
     def plan(self) -> Plan:
         """Days, times, zone and policies. Raises InvalidRule when only the calendar's name is known."""
