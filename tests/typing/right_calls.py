@@ -10,12 +10,33 @@ from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar, assert_type
 
-from timewheel import Draft, Job, Permanent, Queue, Rate, Retry, Scheduler, Snooze, current
+from timewheel import (
+    Calendar,
+    Civil,
+    Cron,
+    Draft,
+    Every,
+    Gap,
+    Job,
+    Misfire,
+    Overlap,
+    Permanent,
+    Query,
+    Queue,
+    Rate,
+    Retry,
+    Schedule,
+    Scheduler,
+    ScheduleState,
+    Snooze,
+    current,
+)
 
 scheduler = Scheduler(
     "sqlite:///jobs.db", rate=Rate(100), queues={"mail": Queue(concurrency=2, rate=Rate(5, per_s=60))}
 )
 memory = Scheduler("memory://", concurrency=1, threads=1, durability="process", when_owned="wait")
+berlin = Scheduler("memory://", tz="Europe/Berlin", prune=True)
 when = datetime(2030, 1, 1, tzinfo=UTC)
 R = TypeVar("R")
 
@@ -124,3 +145,79 @@ def from_a_thread() -> None:
     scheduler.blocking.now(reset, 1, urgent=True)
     assert_type(scheduler.blocking.new(when, plain, 1), Draft[str])
     assert_type(scheduler.blocking.options(priority=1).new(timedelta(hours=1), in_a_thread, 2), Draft[float])
+
+
+@scheduler.periodic("*/5 * * * *", id="sweep", misfire="SKIP", overlap=Overlap.ALLOW(limit=3))
+async def sweep(depth: int = 1) -> int:
+    if (missed := current().missed) is not None:
+        assert_type(missed.first, datetime)
+        assert_type(missed.count, int)
+    assert_type(current().schedule_id, str | None)
+    assert_type(current().nominal_at, datetime | None)
+    return depth
+
+
+@scheduler.periodic(Every(60))
+@scheduler.task(name="tidy")
+def tidy() -> None: ...
+
+
+async def recurring() -> None:
+    assert_type(await sweep(2), int)  # the decorator changes nothing
+    assert_type(await scheduler.cron("0 9 * * mon", plain, 42), Schedule[str])
+    assert_type(await scheduler.cron(Cron("0 9 * * mon", tz="Europe/Berlin", gap="SKIP"), plain, 42), Schedule[str])
+    assert_type(await scheduler.every(60, in_a_thread, 1, b=2.0), Schedule[float])
+    assert_type(await scheduler.every(timedelta(hours=1), reset, 42, urgent=True), Schedule[str])
+    assert_type(await scheduler.schedule("@daily", Reports.daily, "monday"), Schedule[int])
+    assert_type(await scheduler.schedule(Every(5, after_completion=True), awkward, when="noon", fn=3), Schedule[None])
+    assert_type(await scheduler.schedule(Civil(weeks=2, anchor=when), logged(plain), 1), Schedule[str])
+    assert_type(await scheduler.cron("0 9 * * mon", functools.partial(in_a_thread, 1)), Schedule[float])
+    await scheduler.cron("0 9 * * mon", "mail.reset", 42, urgent=True)  # by name: any arguments
+    bank = Calendar("bank", exclude=[when.date()])
+    with_options = scheduler.recurring(
+        id="payroll",
+        misfire=Misfire.ALL,
+        overlap="QUEUE_ONE",
+        jitter_s=20,
+        queue="pay",
+        tz="Europe/London",
+        fold="BOTH",
+    )
+    assert_type(
+        await with_options.schedule(Cron("0 18 L * *", calendar=bank, roll="preceding"), plain, 1), Schedule[str]
+    )
+    more = scheduler.recurring(gap=Gap.SKIP, start=when, end=when, max_runs=3, if_exists="keep", catch_up_per_s=None)
+    assert_type(await more.every(60, in_a_thread, 1), Schedule[float])
+    assert_type(await scheduler.recurring(overlap=Overlap.SERIALIZE("db")).cron("@hourly", plain, 1), Schedule[str])
+
+
+async def schedules(schedule: Schedule[str]) -> None:
+    anything: Schedule[object] = schedule  # covariant
+    assert_type(schedule.state, ScheduleState)
+    assert_type(schedule.next_at, datetime | None)
+    assert_type(await schedule.trigger(), Job[str] | None)
+    assert_type(await schedule.update(Every(3600), priority=1), Schedule[str])
+    assert_type(await schedule.update(misfire="ALL", if_version=schedule.version), Schedule[str])
+    assert_type(await schedule.pause(note="audit", until=when), Schedule[str])
+    await anything.resume()
+    done = await schedule.backfill(when, 1_900_000_000, dry_run=False)
+    assert_type(done.made, int)
+    assert_type([job.id for job in done.jobs], list[str])
+    assert_type([(line.at, line.utc_offset) for line in await schedule.preview(n=3)], list[tuple[datetime, timedelta]])
+    async for occurrence in schedule.occurrences():
+        assert_type(occurrence.nominal_at, datetime)
+        assert_type(occurrence.job_id, str | None)
+    await schedule.delete()
+    assert_type(await scheduler.get_schedule("payroll"), Schedule[Any])
+    assert_type(scheduler.schedules(state=["ACTIVE", "PARKED"], task="tidy"), Query[Schedule[Any]])
+    assert_type(await scheduler.jobs(schedule="payroll").count(), int)
+
+
+def schedules_from_a_thread() -> None:
+    schedule = scheduler.blocking.cron("0 9 * * mon", plain, 42)
+    job = schedule.trigger(force=True)
+    if job is not None:
+        assert_type(job.result(), str)
+    assert_type(schedule.pause().resume().update(Every(5)).id, str)
+    scheduler.blocking.recurring(id="b", priority=1).every(60, in_a_thread, 1, b=2.0)
+    assert_type([one.state for one in scheduler.blocking.schedules(state="ACTIVE")], list[ScheduleState])

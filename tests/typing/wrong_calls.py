@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from timewheel import Job, Queue, Rate, Retry, Scheduler
+from timewheel import Civil, Cron, Every, Job, Queue, Rate, Retry, Schedule, Scheduler
 
 scheduler = Scheduler("memory://")
 when = datetime(2030, 1, 1, tzinfo=UTC)
@@ -66,3 +66,42 @@ async def results(job: Job[str]) -> None:
     job.state = job.state  # WRONG a snapshot is frozen
     scheduler.jobs(state="RUNNING")  # WRONG no such state of a job
     print(number, other, narrow)  # noqa: T201
+
+
+@scheduler.periodic("@daily", misfre="ALL")  # WRONG an option that does not exist
+async def misspelt() -> None: ...
+
+
+@scheduler.periodic("@daily")  # WRONG nobody gives it its argument
+async def needs(user_id: int) -> None: ...
+
+
+@scheduler.periodic(60)  # WRONG a number is no rule
+async def every_minute() -> None: ...
+
+
+@scheduler.cron("@daily")  # WRONG periodic is the decorator
+async def daily() -> None: ...
+
+
+async def recurring(schedule: Schedule[str]) -> None:
+    await scheduler.cron("@daily", plain)  # WRONG one too few
+    await scheduler.cron("@daily", plain, "42")  # WRONG type
+    await scheduler.cron(Every(60), plain, 42)  # WRONG not a cron rule
+    await scheduler.every("@daily", plain, 42)  # WRONG a text is no delay
+    await scheduler.every(60, sync, 1, c="x")  # WRONG name
+    await scheduler.schedule(60, plain, 42)  # WRONG a number is no rule
+    scheduler.recurring(overlap="SKIPP")  # WRONG no such policy
+    scheduler.recurring(misfire="latest")  # WRONG no such policy
+    scheduler.recurring(idempotency_key="k")  # WRONG an option of one job
+    scheduler.recurring(if_exists="replace")  # WRONG no such choice
+    scheduler.options(tz="UTC")  # WRONG an option of a schedule
+    Cron("@daily", gap="BOTH")  # WRONG no such policy
+    Civil(weeks=2)  # WRONG no anchor
+    Scheduler("memory://", prune="yes")  # WRONG type
+    await schedule.update(misfre="ALL")  # WRONG an option that does not exist
+    await schedule.pause(until="tomorrow")  # WRONG a text is no time
+    await schedule.backfill(when)  # WRONG no end
+    scheduler.schedules(state="RUNNING")  # WRONG no such state of a schedule
+    narrow: Schedule[int] = await scheduler.cron("@daily", plain, 42)  # WRONG type of the schedule
+    print(narrow)  # noqa: T201
