@@ -109,7 +109,9 @@ def _finish(draft: Draft, reached: Position, over: bool | None = None) -> Plan:
 def _new_slots(draft: Draft, because: SkipReason) -> Position:
     """The slots that have come, by the misfire policy if one of them was missed."""
     at, reached = draft.position.at, draft.now.on(draft.position.clock)
-    first = draft.slots.first(at) if draft.room else None
+    if not draft.room:
+        return draft.position
+    first = draft.slots.first(at)
     if first is None or first > reached:
         return _moved(draft, at, reached)
     misfire = draft.definition.misfire
@@ -196,8 +198,8 @@ def _begin_catching_up(draft: Draft, late: int) -> Position:
 def _catch_up(draft: Draft, until: int, after: int | None = None) -> Position:
     """The next of the slots up to `until`, as many as `catch_up_per_s` allows. Newer slots wait behind them."""
     position, per_s = draft.position, draft.definition.misfire.catch_up_per_s
-    at = position.at if after is None else after
-    until = min(until, draft.now.on(position.clock))  # after a backward step the others come in their own time
+    at, reached = position.at if after is None else after, draft.now.on(position.clock)
+    until = min(until, reached)  # after a backward step the others come in their own time
     if position.catch_up_at is not None and position.catch_up_at > draft.now.steady_us:
         return position
     portion = draft.definition.misfire.catch_up_max if per_s is None else math.ceil(per_s / _PORTIONS_PER_S)
@@ -209,7 +211,9 @@ def _catch_up(draft: Draft, until: int, after: int | None = None) -> Position:
         at = slot
     following = draft.slots.first(at)
     if following is None or following > until:
-        return position._replace(at=at, catch_up_until=None, catch_up_at=None)
+        draft.position = position._replace(catch_up_until=None, catch_up_at=None)
+        newer = not draft.room or (following is not None and following <= reached)
+        return draft.position._replace(at=at) if newer else _moved(draft, at, reached)
     pause_us = 0 if per_s is None else math.ceil(portion * SECOND_US / per_s)
     return position._replace(at=at, catch_up_at=draft.now.steady_us + pause_us)
 
