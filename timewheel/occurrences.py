@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from typing import Generic, TypeVar
 
 from timewheel.model import JobState, OriginKind, job_text
+from timewheel.planning import preview
 from timewheel.schedule_records import Fate, LedgerEntry
 from timewheel.times import utc_datetime
 
@@ -41,19 +42,21 @@ class Occurrence:
 
 @dataclass(frozen=True, slots=True)
 class Upcoming:
-    """An occurrence to come, or one that will be left out (`reason`).
+    """An occurrence to come, or `count` times that will be left out: then `reason` says why ("gap", "calendar").
 
-    at: its nominal instant. local: what clocks in the rule's zone show then (naive), `utc_offset` their distance from
-    UTC. notes: why that is not simply the time that the rule names ("gap", "fold_first", "roll", ...). scheduled_at:
-    when its job will be due, jitter included; None when none will be made.
+    at: its instant. local: what clocks in the rule's zone show then, `utc_offset` their distance from UTC. nominal: the
+    wall time that the rule names, and `notes` why that is another ("gap", "fold_first", "roll", ...); both are naive.
+    scheduled_at: when its job will be due, jitter included; None when none will be made. Of what is left out the first.
     """
 
     at: datetime
     local: datetime
     utc_offset: timedelta
+    nominal: datetime
     notes: tuple[str, ...]
     scheduled_at: datetime | None
     reason: str | None
+    count: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,4 +88,18 @@ def occurrence_of(entry: LedgerEntry, offset_us: int) -> Occurrence:
         entry.job_state,
         utc_datetime(row.recorded_at),
         row.turn,
+    )
+
+
+def upcoming_of(line: preview.Upcoming) -> Upcoming:
+    """The public form of a line of a preview."""
+    return Upcoming(
+        utc_datetime(line.nominal_us),
+        line.local,
+        timedelta(seconds=line.offset_s),
+        line.nominal,
+        tuple(note.value for note in line.notes),
+        None if line.scheduled_us is None else utc_datetime(line.scheduled_us),
+        line.reason,
+        line.count,
     )

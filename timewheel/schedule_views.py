@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -11,11 +12,13 @@ from timewheel.checks import shown, whole
 from timewheel.errors import ScheduleNotFound
 from timewheel.handles import Page, Pages, Query
 from timewheel.lists import check_page_size, number_token, read_number_token, schedule_query
-from timewheel.occurrences import Occurrence, Upcoming, occurrence_of
+from timewheel.model import Now
+from timewheel.occurrences import Occurrence, Upcoming, occurrence_of, upcoming_of
 from timewheel.planning.definition import Definition, definition_from_text
+from timewheel.planning.preview import upcoming
 from timewheel.recurrence.calendar import Calendar
 from timewheel.schedule import Schedule
-from timewheel.schedule_records import ScheduleRecord
+from timewheel.schedule_records import Position, ScheduleRecord, ScheduleState
 from timewheel.store.port import ScheduleFilter
 from timewheel.times import when_us
 
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
     from timewheel.store.port import Store
 
 MOST_UPCOMING = 1_000  # of one preview
+_log = logging.getLogger("timewheel")
 
 
 class ScheduleViews:
@@ -65,8 +69,12 @@ class ScheduleViews:
         return await self._read_calendars()
 
     async def _read_calendars(self) -> dict[str, Calendar]:
-        saved = await self._store.calendars()
-        self._calendars = {name: Calendar.from_data(json.loads(text)) for name, text in saved.items()}
+        self._calendars = {}
+        for name, text in (await self._store.calendars()).items():
+            try:
+                self._calendars[name] = Calendar.from_data(json.loads(text))
+            except ValueError as error:
+                _log.error("the calendar %s cannot be read: %s", name, error)
         return self._calendars
 
     async def preview(self, schedule: str, n: int = 10, after: datetime | float | None = None) -> list[Upcoming]:
@@ -74,7 +82,18 @@ class ScheduleViews:
         whole("n", n, 1, MOST_UPCOMING)
         after_us = None if after is None else when_us(after)
         record = (await self.fetch(schedule)).record
-        return self.previewed(self.definition_of(record), record, n, after_us)
+        if record.state is ScheduleState.ENDED:
+            return []
+        return self.previewed(self.definition_of(record), schedule, record.position, n, after_us)
+
+    def previewed(
+        self, definition: Definition, schedule: str, position: Position | None, n: int, after_us: int | None
+    ) -> list[Upcoming]:
+        """The preview of a definition; `position` None: of a schedule that is not made yet."""
+        engine = self._engine()
+        wall_us = self._desk.wall_us()
+        now = Now(wall_us, wall_us) if engine is None else engine.now()
+        return [upcoming_of(line) for line in upcoming(definition, schedule, position, now, n, after_us)]
 
     def occurrences(self, schedule: str, page_size: int = 100, page_token: str | None = None) -> Pages[Occurrence]:
         """See Schedule.occurrences."""

@@ -32,6 +32,10 @@ class Submissions:
         self._guard = guard
         self._engine = engine
 
+    def wall_us(self) -> int:
+        """What the wall clock shows."""
+        return self._clock.wall_us()
+
     def _as_desk(self) -> Any:
         return self  # a Desk is this class and the verbs of a job
 

@@ -10,12 +10,15 @@ import pytest
 
 from timewheel import (
     CancelAnswer,
+    Every,
     InvalidOption,
+    InvalidRule,
     InvalidTask,
     InvalidTime,
     Job,
     NotStarted,
     RescheduleAnswer,
+    Schedule,
     Scheduler,
 )
 from timewheel.guidance import _TRANSLATIONS
@@ -70,6 +73,12 @@ def test_times(call, words):
         (lambda s: s.now(handler, 1, 2), "too many positional arguments"),
         (lambda s: s.now(handler, queue="mail"), "queue is an option: write scheduler.options(queue=...).at(...)"),
         (lambda s: s.now(handler, retry=3, priority=1), "write scheduler.options(retry=..., priority=...).at(...)"),
+        (lambda s: s.cron("@daily", lambda: None), "a lambda has no name to find it by"),
+        (lambda s: s.cron("@daily", handler()), "give a function, or the name of a registered task"),
+        (lambda s: s.cron("@daily", "handlr"), "did you mean handler?"),
+        (lambda s: s.every(60, handler, 1, 2), "too many positional arguments"),
+        (lambda s: s.cron("@daily", handler, misfire="ALL"), "write scheduler.recurring(misfire=...).schedule(...)"),
+        (lambda s: s.schedule("@daily", handler, id="x", queue="q"), "write scheduler.recurring(id=..., queue=...)"),
     ],
 )
 def test_targets_and_misplaced_options(call, words):
@@ -105,7 +114,12 @@ def test_an_option_of_one_job_on_a_task_is_told_where_it_belongs():
     ("name", "translation"),
     [
         ("add_job", "await scheduler.at(when, fn, *args)"),
+        ("add_job", 'await scheduler.cron("0 9 * * *", fn, *args)'),
+        ("add_schedule", "scheduler.every(60, fn, *args)"),
+        ("scheduled_job", '@scheduler.periodic("0 9 * * *")'),
         ("scheduled_job", "@scheduler.task registers a function"),
+        ("periodic_task", '@scheduler.periodic("0 9 * * *")'),
+        ("add_periodic_task", "await scheduler.every(seconds, fn, *args)"),
         ("enqueue", "await scheduler.now(fn, *args)"),
         ("enqueue_job", "await scheduler.now(fn, *args)"),
         ("send_task", 'await scheduler.now("task.name", *args)'),
@@ -114,26 +128,72 @@ def test_an_option_of_one_job_on_a_task_is_told_where_it_belongs():
         ("defer", "await scheduler.now(fn, *args)"),
         ("shutdown", "await scheduler.stop(grace_s=10)"),
         ("remove_job", "await job.cancel()"),
+        ("remove_schedule", ".delete()"),
+        ("pause_job", "scheduler.get_schedule(schedule_id)).pause()"),
+        ("resume_job", ".resume()"),
+        ("modify_job", "await schedule.update("),
         ("reschedule_job", "await job.reschedule(when)"),
         ("get_jobs", "async for job in scheduler.jobs(state=...)"),
-        ("cron", "recurring schedules are not in this version"),
-        ("every", "recurring schedules are not in this version"),
-        ("schedule", "recurring schedules are not in this version"),
-        ("recurring", "recurring schedules are not in this version"),
-        ("periodic", "recurring schedules are not in this version"),
-        ("schedules", "recurring schedules are not in this version"),
-        ("get_schedule", "recurring schedules are not in this version"),
+        ("get_schedules", "scheduler.schedules(state=...)"),
         ("dead_letters", 'dead letters: scheduler.jobs(state="DEAD")'),
     ],
 )
 def test_verbs_of_other_schedulers_answer_with_the_translated_line(name, translation):
     scheduler = Scheduler("memory://")
-    for place in (scheduler, scheduler.options(priority=1)):
+    for place in (scheduler, scheduler.options(priority=1), scheduler.recurring(priority=1)):
         with pytest.raises(AttributeError) as caught:
             getattr(place, name)
         assert str(caught.value).startswith(f"timewheel has no {name!r}: ")
         assert translation in str(caught.value)
         assert not hasattr(place, name)
+
+
+@pytest.mark.parametrize(
+    ("make", "name", "way"),
+    [
+        (lambda s: s.options(), "cron", r"it is one of scheduler\.recurring\(\.\.\.\)"),
+        (lambda s: s.options(), "every", r"it is one of scheduler\.recurring\(\.\.\.\)"),
+        (lambda s: s.options(), "schedule", r"it is one of scheduler\.recurring\(\.\.\.\)"),
+        (lambda s: s.options(), "periodic", r"@scheduler\.periodic\(rule, id=\.\.\.\)"),
+        (lambda s: s.recurring(), "at", r"it is one of scheduler\.options\(\.\.\.\)"),
+        (lambda s: s.recurring(), "after", r"it is one of scheduler\.options\(\.\.\.\)"),
+        (lambda s: s.recurring(), "periodic", r"@scheduler\.periodic\(rule, id=\.\.\.\)"),
+        (lambda s: s.recurring(), "options", r"the scheduler itself"),
+    ],
+)
+def test_a_verb_with_the_options_of_another_kind_says_where_it_is(make, name, way):
+    with pytest.raises(AttributeError, match=way):
+        getattr(make(Scheduler("memory://")), name)
+
+
+@pytest.mark.parametrize(
+    ("decorate", "way"),
+    [
+        (lambda s: s.cron("*/5 * * * *"), "as a decorator it is @scheduler.periodic('*/5 * * * *')"),
+        (lambda s: s.every(60), "as a decorator it is @scheduler.periodic(Every(60))"),
+        (lambda s: s.schedule("@daily"), "write `await scheduler.schedule('@daily', fn, *args)`"),
+        (lambda s: s.recurring(id="x").cron("@daily"), "@scheduler.periodic('@daily')"),
+    ],
+)
+def test_a_recurring_verb_used_as_a_decorator_names_periodic(decorate, way):
+    with pytest.raises(InvalidTask) as caught:
+        decorate(Scheduler("memory://"))
+    assert way in str(caught.value)
+
+
+def test_periodic_without_a_rule_says_so():
+    with pytest.raises(InvalidRule, match=r'write @scheduler\.periodic\("\*/5 \* \* \* \*"\)'):
+        Scheduler("memory://").periodic(handler)
+
+
+def test_a_rule_given_to_the_wrong_verb_is_told_the_right_one():
+    scheduler = Scheduler("memory://")
+    with pytest.raises(InvalidRule, match=r"write schedule\(Every\(60\), \.\.\.\)"):
+        scheduler.cron(Every(60), handler)
+    with pytest.raises(InvalidRule, match=r"write schedule\(Every\(60\), \.\.\.\)"):
+        scheduler.every(Every(60), handler)
+    with pytest.raises(InvalidRule, match="is no cron rule: give a text"):
+        scheduler.cron(60, handler)
 
 
 def test_what_is_unknown_everywhere_is_an_ordinary_attribute_error():
@@ -164,7 +224,8 @@ def test_a_translated_line_names_only_what_exists():
     scheduler = Scheduler("memory://")
     for line in _TRANSLATIONS.values():
         assert all(hasattr(scheduler, name) for name in re.findall(r"scheduler\.(\w+)", line)), line
-        assert all(hasattr(Job, name) for name in re.findall(r"job\.(\w+)", line)), line
+        assert all(hasattr(Job, name) for name in re.findall(r"\bjob\.(\w+)", line)), line
+        assert all(hasattr(Schedule, name) for name in re.findall(r"\b(?:schedule|schedule_id\)\))\.(\w+)", line)), line
 
 
 @pytest.mark.parametrize("drafts", [[handler], ["handler"], [None]])
@@ -185,6 +246,10 @@ def test_at_many_takes_drafts_only(drafts):
         lambda s: s.jobs().count(),
         lambda s: s.at_many([]),
         lambda s: s.queue("x").pause(),
+        lambda s: s.cron("@daily", "handler"),
+        lambda s: s.every(60, "handler"),
+        lambda s: s.get_schedule("x"),
+        lambda s: s.schedules().count(),
         lambda s: s.statistics(),
     ],
 )

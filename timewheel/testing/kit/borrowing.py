@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from timewheel.errors import NotStarted
 from timewheel.model import SchedulerState
@@ -23,7 +23,8 @@ def borrow(scheduler: Scheduler, system: System) -> Callable[[], None]:
     if scheduler.state not in _IDLE:
         raise NotStarted(f"the scheduler is {scheduler.state}: borrow it before it is started")
     kept = dict(vars(scheduler))
-    desk, desk_kept = scheduler._desk, dict(vars(scheduler._desk))
+    desks: list[Any] = [scheduler._desk, scheduler.standing]
+    desks_kept = [dict(vars(desk)) for desk in desks]
     settings, manners = scheduler._settings, scheduler._manners
     Scheduler.__init__(
         scheduler,
@@ -33,19 +34,25 @@ def borrow(scheduler: Scheduler, system: System) -> Callable[[], None]:
         concurrency=settings.concurrency,
         threads=settings.threads,
         queues=settings.queues,
+        tz=scheduler._declarations.tz,
+        prune=scheduler._prune,
         imports=manners.imports,
         on_failure=manners.on_failure,
     )
-    scheduler._registry = kept["_registry"]
-    scheduler.blocking = kept["blocking"]
-    scheduler.notices = kept["notices"]
-    vars(desk).update(vars(scheduler._desk))  # queue handles and drafts that exist hold on to it
-    scheduler._desk = desk
-    scheduler.submit = desk.submit  # type: ignore[method-assign]  # as Scheduler does
+    for name in ("_registry", "_declarations", "_periodic", "blocking", "notices"):
+        setattr(scheduler, name, kept[name])
+    scheduler.standing._declarations = scheduler._declarations
+    # What exists already holds on to the desks: handles of queues and schedules, drafts.
+    for desk, new in zip(desks, (scheduler._desk, scheduler.standing), strict=True):
+        vars(desk).update(vars(new))
+    scheduler._desk, scheduler.standing = desks
+    scheduler.standing._desk = scheduler._desk
+    scheduler.submit = scheduler._desk.submit  # type: ignore[method-assign]  # as Scheduler does
 
     def give_back() -> None:
-        vars(desk).clear()
-        vars(desk).update(desk_kept)
+        for desk, before in zip(desks, desks_kept, strict=True):
+            vars(desk).clear()
+            vars(desk).update(before)
         vars(scheduler).clear()
         vars(scheduler).update(kept)
 
