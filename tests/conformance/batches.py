@@ -3,12 +3,12 @@
 from dataclasses import replace
 from random import Random
 
+from tests.conformance.schedule_batches import KEYS, QUEUES, TASKS, ScheduleChanges
 from timewheel.model import SECOND_US, AttemptState, ClockKind, JobState, WaitingReason
 from timewheel.store.changes import AddEntry, Cancel, PruneKeys, PutQueue, Reschedule, SaveLimits, Settle, Unhold
 from timewheel.testing.builders import SETTLES, claim, later, submit
 
 UNKNOWN_ID = 1 << 50
-TASKS = ("t0", "t1", "t2")
 OFFSETS = (-10 * SECOND_US, -SECOND_US, -1, 0, 0, 1, 20_000, SECOND_US)
 ENDINGS = (*sorted(SETTLES), "retry", "retry", "overrun", "unresolvable")
 AS_CLAIMED = (0,) * 8 + (-1, 1)
@@ -19,10 +19,13 @@ KINDS = (
     *("submit",) * 4,
     *("cancel", "reschedule", "unhold") * 2,
     *("rest", "prune"),
+    *("put_schedule", "take_over") * 2,
+    *("plan",) * 4,
+    *("drop_schedule", "put_calendar"),
 )
 
 
-class BatchMaker:
+class BatchMaker(ScheduleChanges):
     """Makes a batch, from a seed, for a journal that now holds `dump`."""
 
     def __init__(self, seed, dump, now, next_id):
@@ -33,6 +36,7 @@ class BatchMaker:
         self._attempts = dump["attempts"]
         self._now = now
         self.next_id = next_id
+        self.know(dump)
         self._targets = set()  # of Settle, Cancel, Reschedule: one a job
 
     def batch(self, least, most):
@@ -107,7 +111,7 @@ class BatchMaker:
             self.next_id,
             importable=task == "t0",
             task=task,
-            queue=self._one_of(NAMES),
+            queue=self._one_of(QUEUES),
             priority=self._one_of([5, 5, 0]),
             clock=clock,
             scheduled_at=self._now.on(clock) + self._one_of(OFFSETS),
@@ -116,6 +120,7 @@ class BatchMaker:
             tags=self._one_of([(), ("x",), ("x", "y")]),
             idempotency_key=key,
             digest=key and self._one_of(["d1", "d1", "d2"]),
+            concurrency_key=self._one_of(KEYS),
         )
 
     def _claim(self):

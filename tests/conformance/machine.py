@@ -16,14 +16,17 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from tests import databases
-from tests.conformance.batches import TASKS, BatchMaker
+from tests.conformance.batches import BatchMaker
 from tests.conformance.factories import FACTORIES
+from tests.conformance.schedule_batches import SCHEDULES, TASKS
 from tests.conformance.seen import note_batch
 from timewheel.model import SECOND_US, Now
-from timewheel.store.changes import KEY_KEEPING_US
+from timewheel.store.changes import KEY_KEEPING_US, TakeOver
 from timewheel.testing.answers import check_claims, check_reads, pages_rebuild_the_same
+from timewheel.testing.answers_schedules import ledger_of
 from timewheel.testing.builders import START, later, owner, settle_lost, stamp
 from timewheel.testing.invariants import check_dump, check_step, demand, nothing_changed
+from timewheel.testing.invariants_schedules import nobody_waits_in_vain
 from timewheel.testing.outcomes import Step, check_outcomes
 
 SEEDS = st.integers(0, 1 << 32)  # of batches: drawing each part of them by itself takes most of the time
@@ -127,6 +130,12 @@ class StoreMachine(RuleBasedStateMachine):
 
         self._laws.append(law)
 
+    @rule()
+    def whoever_may_goes_on(self):
+        """I29: as a new owner does it."""
+        self._runner.run(self._commit([TakeOver(everything=True)]))
+        self._laws.append(lambda _, after: nobody_waits_in_vain(after))
+
     # ---- time --------------------------------------------------------------------------------------------------------
 
     @rule(
@@ -175,6 +184,7 @@ class StoreMachine(RuleBasedStateMachine):
                 sorted(depths),
                 await store.fullest_second(self._now, 60 * SECOND_US),
                 [entry[1:] for entry in await store.entries()],
+                [[entry[1:] for entry in await ledger_of(store, name, 10_000)] for name in SCHEDULES],
             )
         self._agreed(stories)
         self._laws.append(nothing_changed)

@@ -5,24 +5,35 @@ from timewheel.store.changes import (
     AddEntry,
     Cancel,
     Claim,
+    DropSchedule,
     KeyConflict,
     Missing,
+    PlanOccurrences,
     PruneKeys,
+    PutCalendar,
     PutQueue,
+    PutSchedule,
     Reschedule,
     SaveLimits,
     Settle,
     Stale,
     Submit,
+    TakeOver,
     Unhold,
+    VersionConflict,
 )
 
 OUTCOMES = {
     Settle: ("stale", *(f"to {state}" for state in JobState if state not in (JobState.ACTIVE, JobState.SKIPPED))),
     Cancel: ("missing", *CancelAnswer),
-    Reschedule: ("missing", *RescheduleAnswer),
+    Reschedule: ("missing", "moved, and waits on", *RescheduleAnswer),
     Submit: ("created", "the same again", "conflict"),
-    Claim: ("claimed", "skipped", "held", "nothing"),
+    PutSchedule: ("made", "edited", "conflict"),
+    DropSchedule: ("dropped", "nothing", "conflict"),
+    PutCalendar: ("done",),
+    PlanOccurrences: ("placed", "waiting", "superseded", "nothing", "conflict"),
+    Claim: ("claimed", "skipped", "held", "waiting", "nothing"),
+    TakeOver: ("nothing", "some"),
     Unhold: ("nothing", *WaitingReason),
     SaveLimits: ("done",),
     PutQueue: ("done",),
@@ -54,25 +65,36 @@ def outcomes_of(change, outcome):
         return ["stale"]
     if isinstance(outcome, Missing):
         return ["missing"]
+    if isinstance(outcome, VersionConflict):
+        return ["conflict"]
     return _OUTCOMES[type(change)](change, outcome)
 
 
 _OUTCOMES = {
     Settle: lambda _, outcome: [f"to {outcome.job_state}"],
     Cancel: lambda _, outcome: [outcome.answer],
-    Reschedule: lambda _, outcome: [outcome.answer],
+    Reschedule: lambda _, outcome: [
+        "moved, and waits on" if outcome.answer and outcome.lane is None else outcome.answer
+    ],
     Submit: lambda _, outcome: (
         ["conflict"] if isinstance(outcome, KeyConflict) else ["created" if outcome.created else "the same again"]
     ),
-    Claim: lambda _, outcome: (
-        [name for name, found in zip(("claimed", "skipped", "held"), outcome, strict=True) if found] or ["nothing"]
-    ),
+    PutSchedule: lambda change, _: ["edited" if change.expected_version else "made"],
+    DropSchedule: lambda _, outcome: ["dropped" if outcome.rows else "nothing"],
+    PutCalendar: lambda *_: ["done"],
+    PlanOccurrences: lambda _, outcome: _filled(("placed", "waiting", "superseded"), outcome),
+    Claim: lambda _, outcome: _filled(("claimed", "skipped", "held", "waiting"), outcome),
+    TakeOver: lambda _, outcome: ["some" if outcome.places else "nothing"],
     Unhold: lambda change, outcome: [change.reason if outcome.places else "nothing"],
     SaveLimits: lambda *_: ["done"],
     PutQueue: lambda *_: ["done"],
     AddEntry: lambda *_: ["done"],
     PruneKeys: lambda _, outcome: ["some" if outcome.rows else "nothing"],
 }
+
+
+def _filled(names, outcome):
+    return [name for name, found in zip(names, outcome, strict=True) if found] or ["nothing"]
 
 
 def note_batch(seen, changes, outcomes):

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from timewheel.model import ZERO_KEY, DueKey, JobRecord, JobState
 from timewheel.store.changes import Change, Claim, Claimed, Outcome
 from timewheel.store.port import JobFilter, Stamp, Store
+from timewheel.testing.answers_schedules import check_reads_of_schedules
 from timewheel.testing.laws import Dump, demand
 
 MOST = 10_000  # rows of one read
@@ -115,3 +116,4 @@ async def check_reads(store: Store, dump: Dump, epoch: int) -> None:
     await due_index_tells_the_dump(store, dump)
     await lists_tell_the_dump(store, dump)
     await open_attempts_tell_the_dump(store, dump, epoch)
+    await check_reads_of_schedules(store, dump)

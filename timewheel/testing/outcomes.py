@@ -19,6 +19,7 @@ from timewheel.store.changes import (
     Claimed,
     Done,
     KeyConflict,
+    Planned,
     PruneKeys,
     PutQueue,
     Reschedule,
@@ -27,11 +28,12 @@ from timewheel.store.changes import (
     Submit,
     Submitted,
     Unheld,
-    Unhold,
 )
 from timewheel.testing.invariants import FIXED_OF_A_JOB
 from timewheel.testing.laws import demand
+from timewheel.testing.outcomes_schedules import OF_SCHEDULES
 from timewheel.testing.outcomes_verbs import OF_VERBS
+from timewheel.testing.outcomes_waits import OF_WAITS
 from timewheel.testing.step import Step
 
 __all__ = ["OF_OUTCOMES", "Step", "check_outcomes"]
@@ -61,8 +63,12 @@ def _named(step: Step) -> Iterator[int]:
         elif isinstance(outcome, Claimed):
             yield from (job.job_id for job in outcome.jobs)
             yield from outcome.skipped
-        elif isinstance(outcome, Unheld):
+            yield from outcome.waiting
+        elif isinstance(outcome, Unheld | Planned):
             yield from (job_id for _, _, job_id in outcome.places)
+        if isinstance(outcome, Planned):
+            yield from outcome.waiting
+            yield from outcome.superseded
 
 
 def claimed_jobs_run_or_are_skipped(step: Step) -> None:
@@ -118,21 +124,6 @@ def held_keys_are_kept(step: Step) -> None:
         demand(isinstance(outcome, Done) and outcome.rows <= max(prune.limit, 0), "I4", "too many", prune, outcome)
 
 
-def unheld_jobs_waited(step: Step) -> None:
-    """I24: what is released waited, for this reason, and is due when it was."""
-    for unhold, outcome in step.of(Unhold):
-        assert isinstance(outcome, Unheld)
-        demand(len(outcome.places) <= max(unhold.limit, 0), "I24", "more than the limit", unhold, outcome)
-        for _, due_at, job_id in outcome.places:
-            old, new = step.before["jobs"].get(job_id), step.after["jobs"][job_id]
-            demand((new.state, new.due_at) == (S.SCHEDULED, due_at), "I24", "released elsewhere", outcome, new)
-            waits = old is not None and old.state is S.WAITING
-            ends_up_waiting = old is not None and old.state is S.ACTIVE  # by a settlement of this batch
-            demand(waits or ends_up_waiting, "I24", "released, and did not wait", old, new)
-            if old is not None and waits:
-                demand((old.reason, old.due_at) == (unhold.reason, due_at), "I24", "waited for another", unhold, old)
-
-
 def what_was_saved_is_there(step: Step) -> None:
     """I3: limits and settings of queues hold the last value that was written."""
     limits, queues = dict(step.before["limits"]), dict(step.before["queues"])
@@ -159,8 +150,9 @@ OF_OUTCOMES: tuple[Callable[[Step], None], ...] = (
     submits_are_whole,
     one_key_makes_one_job,
     held_keys_are_kept,
-    unheld_jobs_waited,
     what_was_saved_is_there,
+    *OF_SCHEDULES,
+    *OF_WAITS,
 )
 
 

@@ -86,7 +86,7 @@ def reschedules_are_true(step: Step) -> None:
         moves = (
             old.state is S.SCHEDULED
             or (old.state is S.ACTIVE and not move.entered)
-            or (old.state is S.WAITING and old.reason == WaitingReason.UNRESOLVABLE)
+            or (old.state is S.WAITING and old.reason != WaitingReason.OVERRUN)
         )
         told = isinstance(outcome, Rescheduled) and outcome.answer is RescheduleAnswer.MOVED
         demand(told == moves, "I9", f"moves: {moves}", move, outcome, old)
@@ -95,6 +95,9 @@ def reschedules_are_true(step: Step) -> None:
         moved = (new.clock, new.scheduled_at, new.due_clock, new.due_at, new.version)
         expected = (move.clock, move.scheduled_at, move.clock, move.scheduled_at, old.version + 1)
         demand(moved == expected, "I9", "moved elsewhere", move, new)
+        if old.state is S.WAITING and old.reason != WaitingReason.UNRESOLVABLE:
+            nowhere = isinstance(outcome, Rescheduled) and (outcome.due_at, outcome.was_scheduled) == (0, False)
+            demand(nowhere, "I9", "waits still, and is said to lie somewhere", move, outcome)
         if old.state is S.ACTIVE:
             attempt = step.after["attempts"][move.job_id, old.attempt]
             demand(attempt.state is AttemptState.RELEASED, "I12", "its attempt goes on", attempt)

@@ -7,7 +7,10 @@ They hold for a recovery that died half way, any number of times, and was begun 
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from timewheel.model import LAST_CHANCE_LOSSES, AttemptState, JobRecord, JobState, WaitingReason
+from timewheel.testing.invariants_schedules import nobody_waits_in_vain
 from timewheel.testing.laws import Dump, demand
 
 S = JobState
@@ -42,7 +45,9 @@ def recovery_leaves_the_rest(before: Dump, after: Dump, epoch: int, tasks: tuple
     """I24: nothing but lost attempts, their jobs and released jobs changes."""
     for job_id in before["jobs"].keys() | after["jobs"].keys():
         old, new = before["jobs"].get(job_id), after["jobs"].get(job_id)
-        may = old is not None and (_is_lost(before, old, epoch) or _is_released(old, tasks))
+        may = old is not None and (
+            _is_lost(before, old, epoch) or _is_released(old, tasks) or (new is not None and _took_over(old, new))
+        )
         demand(may or old == new, "I24", "recovery changed a job that it had no business with", old, new)
     for key in before["attempts"].keys() | after["attempts"].keys():
         attempt, now = before["attempts"].get(key), after["attempts"].get(key)
@@ -55,6 +60,7 @@ def check_recovered(before: Dump, after: Dump, epoch: int, tasks: tuple[str, ...
     lost_attempts_are_settled_once(before, after, epoch)
     held_jobs_are_released(before, after, tasks)
     recovery_leaves_the_rest(before, after, epoch, tasks)
+    nobody_waits_in_vain(after)
 
 
 def _is_lost(before: Dump, job: JobRecord, epoch: int) -> bool:
@@ -65,3 +71,9 @@ def _is_released(job: JobRecord, tasks: tuple[str, ...]) -> bool:
     if job.state is not S.WAITING:
         return False
     return job.reason == WaitingReason.OVERRUN or (job.reason == WaitingReason.UNRESOLVABLE and job.task in tasks)
+
+
+def _took_over(old: JobRecord, new: JobRecord) -> bool:
+    """Whether a job that waited for another to end is due now, when it was, and nothing else has changed."""
+    waited = old.state is S.WAITING and old.reason in (WaitingReason.OVERLAP, WaitingReason.KEY)
+    return waited and new == replace(old, state=S.SCHEDULED, reason=None)
