@@ -1,17 +1,28 @@
 """The journal's schema: migrations only grow, and say the same as the code."""
 
 import hashlib
+import re
 import sqlite3
 from importlib.resources import files
 
 import pytest
 
 from tests.databases import in_memory
-from timewheel.model import AttemptState, JobState, WaitingReason
+from timewheel.model import AttemptState, ClockKind, JobState, OriginKind, WaitingReason
+from timewheel.schedule_records import Fate, ScheduleState
 from timewheel_storage.sqlite import codes, schema
 
 # A migration that was released never changes: a journal that has seen it would not see the change. Add another one.
 RELEASED: dict[str, str] = {}
+
+
+CODES = {
+    "job_states": codes.JOB_STATES,
+    "attempt_states": codes.ATTEMPT_STATES,
+    "schedule_states": codes.SCHEDULE_STATES,
+    "origin_kinds": codes.ORIGIN_KINDS,
+    "fates": codes.FATES,
+}
 
 
 def scripts():
@@ -27,7 +38,7 @@ def dump(connection):
     columns = "type, name, tbl_name, sql"
     tables = connection.execute(f"SELECT {columns} FROM sqlite_schema ORDER BY name").fetchall()
     pragmas = [connection.execute(f"PRAGMA {name}").fetchone() for name in ("user_version", "application_id")]
-    codes_of = [connection.execute(f"SELECT * FROM {name}").fetchall() for name in ("job_states", "attempt_states")]
+    codes_of = [connection.execute(f"SELECT * FROM {name}").fetchall() for name in CODES]
     return tables, pragmas, codes_of
 
 
@@ -82,18 +93,29 @@ def test_every_table_is_strict(fresh):
 
 
 def test_codes_are_those_of_the_model(fresh):
-    assert [state.value for state in codes.JOB_STATES] == [state.value for state in JobState]
-    assert [state.value for state in codes.ATTEMPT_STATES] == [state.value for state in AttemptState]
-    for table, states in (("job_states", codes.JOB_STATES), ("attempt_states", codes.ATTEMPT_STATES)):
-        assert fresh.execute(f"SELECT code, name FROM {table} ORDER BY code").fetchall() == list(enumerate(states))
+    enums = (JobState, AttemptState, ScheduleState, OriginKind, Fate)
+    for (table, members), enum in zip(CODES.items(), enums, strict=True):
+        assert [member.value for member in members] == [member.value for member in enum]
+        assert fresh.execute(f"SELECT code, name FROM {table} ORDER BY code").fetchall() == list(enumerate(members))
+    assert [int(clock) for clock in codes.CLOCKS] == list(range(len(ClockKind)))
     assert all(state.final == (code >= codes.FINAL_FROM) for code, state in enumerate(codes.JOB_STATES))
     assert codes.JOB_CODES[JobState.CANCELLED] == codes.CANCELLED
 
 
 def test_statements_name_reasons_that_exist():
-    from timewheel_storage.sqlite import write_verbs
+    from timewheel_storage.sqlite import audit_schedules, write_claim, write_plan, write_take_over, write_verbs
 
-    assert f"'{WaitingReason.UNRESOLVABLE.value}'" in write_verbs.MOVES
+    unresolvable, overrun, overlap, key = (f"'{reason.value}'" for reason in WaitingReason)
+    for statement, reasons in (
+        (write_verbs.MOVES, (unresolvable, overlap, key)),
+        (write_claim.SPECIAL, (overrun,)),
+        (write_claim.WAITS, (key,)),
+        (write_plan.TO_SUPERSEDE, (overlap,)),
+        (write_take_over.FIRST_OF_THESE, (overrun, overlap, key)),
+        (write_take_over.FIRST_OF_ALL, (overrun, overlap, key)),
+        (audit_schedules.JOB_RULES["waits for something that does not exist"], (unresolvable, overrun, overlap, key)),
+    ):
+        assert set(re.findall(r"'(?:unresolvable|overrun|overlap|key)'", statement)) == set(reasons)
 
 
 @pytest.mark.parametrize(

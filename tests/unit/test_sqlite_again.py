@@ -9,8 +9,8 @@ from timewheel.model import JobState
 from timewheel.testing.builders import claim, reschedule, settle_retry, stamp, submit
 from timewheel_storage.sqlite import schema
 from timewheel_storage.sqlite.batch import Batch
-from timewheel_storage.sqlite.read import job
 from timewheel_storage.sqlite.kinds import Memory
+from timewheel_storage.sqlite.read import job
 
 
 @pytest.fixture

@@ -1,24 +1,26 @@
 """`verify(path)`: the audit of a journal that nobody has open. It reads only, and takes time in proportion to the file.
 
-Each rule is a query for the jobs that break it. SQLite's own integrity check compares every index, the due index first,
-with its table. It does not look at the CHECKs of a database that is opened for reading, so they are repeated here.
+Each rule is a query for the jobs, or the schedules, that break it. SQLite's own integrity check compares every index,
+the due index first, with its table. It does not look at the CHECKs of a database that is opened for reading, so they
+are repeated here.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from timewheel.errors import JournalError
 from timewheel.model import job_text
 from timewheel_storage.sqlite import schema
+from timewheel_storage.sqlite.audit_schedules import JOB_RULES, SCHEDULE_RULES, SCHEDULES_SINCE
 from timewheel_storage.sqlite.codes import ask
 from timewheel_storage.sqlite.faults import translate
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
-SHOWN = 5  # jobs named in one finding
+SHOWN = 5  # jobs or schedules named in one finding
 
 RULES = {
     "is in a state that does not exist, or that does not agree with its end or its newest attempt": """
@@ -107,16 +109,23 @@ def verify(path: str) -> list[str]:
         connection.close()
 
 
+def _broken(connection: sqlite3.Connection, rules: dict[str, str], name: Callable[[Any], str]) -> Iterator[str]:
+    for complaint, query in rules.items():
+        (count,) = ask(connection, f"SELECT count(*) FROM ({query})")
+        if count:
+            shown = [name(one) for (one,) in connection.execute(f"{query} LIMIT {SHOWN}")]
+            more = f" and {count - len(shown)} more" if count > len(shown) else ""
+            yield f"{', '.join(shown)}{more}: {complaint}."
+
+
 def _findings(connection: sqlite3.Connection) -> Iterator[str]:
     for (line,) in connection.execute("PRAGMA integrity_check(100)"):
         if line != "ok":
             yield f"SQLite finds: {line}."
-    for complaint, query in RULES.items():
-        (count,) = ask(connection, f"SELECT count(*) FROM ({query})")
-        if count:
-            shown = [job_text(job_id) for (job_id,) in connection.execute(f"{query} LIMIT {SHOWN}")]
-            more = f" and {count - len(shown)} more" if count > len(shown) else ""
-            yield f"{', '.join(shown)}{more}: {complaint}."
+    yield from _broken(connection, RULES, job_text)
+    if ask(connection, "PRAGMA user_version")[0] >= SCHEDULES_SINCE:
+        yield from _broken(connection, JOB_RULES, job_text)
+        yield from _broken(connection, SCHEDULE_RULES, "schedule {!r}".format)
     entries, last = ask(connection, "SELECT count(*), coalesce(max(number), 0) FROM entries")
     if entries != last:
         yield f"{last - entries} journal entries are missing."

@@ -43,6 +43,10 @@ json_array(w.schedule, w.clock, w.first_at, w.last_at, w.count, w.turn, w.kind, 
 """
 
 
+UNREADABLE = Position(ClockKind.WALL, -1)
+"""The position of a schedule whose row makes no sense; to write it leaves what the row says of position and rule."""
+
+
 def position_text(position: Position) -> str:
     """A position as it is stored: its fields in their order."""
     return orjson.dumps((int(position.clock), *position[1:-1], clean(position.tzdata))).decode()
@@ -62,7 +66,7 @@ def schedule_of(name: bytes, row: bytes) -> ScheduleRecord:
     """The record of a row of SCHEDULE; `name` is its id.
 
     A row that makes no sense is set apart, so that it does not stop the others: PARKED, with the reason, and without
-    its definition and position, so that nobody goes on with what a damaged file says.
+    its definition and position, so that nobody goes on with what a damaged file says. To declare it again mends it.
     """
     values: list[Any] = []
     try:
@@ -80,7 +84,7 @@ def schedule_of(name: bytes, row: bytes) -> ScheduleRecord:
             definition="",
             state=ScheduleState.PARKED,
             version=version,
-            position=Position(ClockKind.WALL, 0),
+            position=UNREADABLE,
             created_at=0,
             updated_at=0,
             reason=f"its row in the journal is damaged: {error}; declare it again",

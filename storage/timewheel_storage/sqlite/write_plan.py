@@ -10,7 +10,7 @@ from timewheel.schedule_records import Fate
 from timewheel.store.changes import Outcome, Planned, PlanOccurrences, VersionConflict
 from timewheel_storage.sqlite.codes import SCHEDULE_CODES, SCHEDULED, WAITING, ask, do, encode, rows_of
 from timewheel_storage.sqlite.kinds import Kinds, Memory
-from timewheel_storage.sqlite.records_schedules import position_text, row_values
+from timewheel_storage.sqlite.records_schedules import UNREADABLE, position_text, row_values
 from timewheel_storage.sqlite.write_submit import JOBS, row_of
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ WHERE s.version IS NOT r.value ->> 1
 """
 MOVE_ON = """
 UPDATE schedules SET
-    position = r.value ->> 1,
+    position = coalesce(r.value ->> 1, schedules.position),
     state = coalesce(r.value ->> 2, schedules.state),
     reason = CASE WHEN r.value ->> 2 IS NULL THEN schedules.reason ELSE r.value ->> 3 END,
     until = CASE WHEN r.value ->> 2 IS NULL THEN schedules.until END
@@ -173,7 +173,8 @@ class _Wave:
 
 def _move(plan: PlanOccurrences) -> tuple[Any, ...]:
     state = None if plan.state is None else SCHEDULE_CODES[plan.state]
-    return (plan.schedule, position_text(plan.position), state, plan.reason)
+    position = None if plan.position == UNREADABLE else position_text(plan.position)
+    return (plan.schedule, position, state, plan.reason)
 
 
 def _supersede(connection: sqlite3.Connection, stamp: Stamp, schedules: list[str]) -> dict[str, list[int]]:

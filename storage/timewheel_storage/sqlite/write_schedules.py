@@ -15,7 +15,7 @@ from timewheel.store.changes import (
 )
 from timewheel_storage.sqlite.codes import SCHEDULE_CODES, ask, clean, do
 from timewheel_storage.sqlite.kinds import add_importable
-from timewheel_storage.sqlite.records_schedules import position_text
+from timewheel_storage.sqlite.records_schedules import UNREADABLE, position_text
 
 if TYPE_CHECKING:
     import sqlite3
@@ -27,13 +27,16 @@ if TYPE_CHECKING:
 
 VERSION = "SELECT version FROM schedules WHERE schedule = ?1"
 PUT_SCHEDULE = """
-INSERT INTO schedules (schedule, state, version, position, task, queue, created_at, updated_at, until, reason,
+INSERT INTO schedules (schedule, state, version, updated_at, until, reason, position, task, queue, created_at,
     definition)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)
 ON CONFLICT (schedule) DO UPDATE SET
     state = excluded.state, version = excluded.version, position = excluded.position, task = excluded.task,
     queue = excluded.queue, created_at = excluded.created_at, updated_at = excluded.updated_at,
     until = excluded.until, reason = excluded.reason, definition = excluded.definition
+"""
+PUT_SET_APART = """
+UPDATE schedules SET state = ?2, version = ?3, updated_at = ?4, until = ?5, reason = ?6 WHERE schedule = ?1
 """
 DROP_SCHEDULE = "DELETE FROM schedules WHERE schedule = ?1"
 PUT_CALENDAR = """
@@ -71,7 +74,11 @@ def _put_schedule(connection: sqlite3.Connection, put: PutSchedule) -> Outcome:
         return conflict
     if record.version <= put.expected_version:
         raise AssertionError("a version that is not newer", record)
-    do(connection, PUT_SCHEDULE, _values(record))
+    values = _values(record)
+    if record.position == UNREADABLE:
+        do(connection, PUT_SET_APART, values[:6])
+    else:
+        do(connection, PUT_SCHEDULE, values)
     if put.importable:
         add_importable(connection, {record.task})
     return DONE
@@ -82,13 +89,13 @@ def _values(record: ScheduleRecord) -> tuple[Any, ...]:
         clean(record.schedule),
         SCHEDULE_CODES[record.state],
         record.version,
+        record.updated_at,
+        record.until,
+        None if record.reason is None else clean(record.reason),
         position_text(record.position),
         clean(record.task),
         clean(record.queue),
         record.created_at,
-        record.updated_at,
-        record.until,
-        None if record.reason is None else clean(record.reason),
         clean(record.definition),
     )
 
