@@ -61,7 +61,7 @@ class BlockingSchedule(ScheduleSnapshot[R_co], Generic[R_co]):
         """Run the slots of a range that did not run."""
         done = self._call(self._schedule.backfill(start, end, dry_run=dry_run, at_once=at_once, most=most))
         jobs = tuple(BlockingJob[R_co](job, self._call) for job in done.jobs)
-        return Backfill(done.slots, done.already_ran, done.made, jobs, done.dry_run)
+        return Backfill(done.slots, done.already_ran, done.made, done.left_out, jobs, done.dry_run)
 
     def pause(
         self, note: str | None = None, until: datetime | float | None = None, *, if_version: int | None = None

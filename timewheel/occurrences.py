@@ -61,14 +61,16 @@ class Upcoming:
 
 @dataclass(frozen=True, slots=True)
 class Backfill(Generic[J_co]):
-    """What a backfill came to: how many slots the range has, how many of them ran before, how many jobs it made.
+    """What a backfill came to: the range has `slots` slots that have come, of which `already_ran` ran or are to run.
 
-    After a dry run `made` is how many it would make, and `jobs` is empty.
+    made: how many jobs it made (`jobs`), or would make after a dry run. left_out: slots beyond the most that were asked
+    for; another backfill makes up for those.
     """
 
     slots: int
     already_ran: int
     made: int
+    left_out: int
     jobs: tuple[J_co, ...]
     dry_run: bool
 

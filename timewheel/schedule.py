@@ -188,9 +188,10 @@ class Schedule(ScheduleSnapshot[R_co]):
         return await self.desk.update(self.id, rule, dict(options), if_version)
 
     async def trigger(self, *, force: bool = False) -> Job[R_co] | None:
-        """Run it once now, beside its rule. None when its overlap policy left that out; `force` goes past the policy.
+        """Run it once now, beside its rule, as its overlap policy lets it; `force` goes past the policy.
 
-        Works in every state; a paused schedule stays paused.
+        The job that was made, or the one that waits and that this joins; None when the policy skipped it. Works in
+        every state of the schedule, and changes none.
         """
         return await self.desk.trigger(self.id, force=force)
 
@@ -204,10 +205,10 @@ class Schedule(ScheduleSnapshot[R_co]):
         at_once: int = 1,
         most: int = 1_000,
     ) -> Backfill[Job[R_co]]:
-        """Run the slots of [start, end) that did not run: those whose fate is not a job that COMPLETED.
+        """Make up for the slots of [start, end) that have come and did not run, whatever the reason.
 
-        A dry run only counts. Otherwise jobs are made, the oldest slot first, `at_once` of which run at a time. Raises
-        InvalidOption when they would be more than `most`; InvalidTime.
+        A dry run only counts. Otherwise jobs are made for the oldest `most` (1 to 1,000) of them, oldest first, of
+        which `at_once` run at a time. Raises InvalidTime, InvalidOption.
         """
         return await self.desk.backfill(self.id, start, end, dry_run=dry_run, at_once=at_once, most=most)
 

@@ -17,10 +17,12 @@ from timewheel.errors import InvalidOption, InvalidRule, InvalidTime, JournalErr
 from timewheel.job import Job
 from timewheel.occurrences import Backfill
 from timewheel.periodic import IN_CODE
-from timewheel.planning.definition import declared_in
+from timewheel.planning.definition import Definition, declared_in
+from timewheel.planning.options import schedule_options
 from timewheel.recurrence.calendar import Calendar
 from timewheel.recurrence.rule import Rule
 from timewheel.recurrence.zonal import Zonal
+from timewheel.recurring import Call
 from timewheel.schedule import Schedule
 from timewheel.schedule_records import ScheduleRecord, ScheduleState
 from timewheel.schedule_views import ScheduleViews
@@ -62,6 +64,18 @@ class Standing(ScheduleViews):
 
     # ---- declaring ---------------------------------------------------------------------------------------------------
 
+    async def declaration(self, call: Call, *, declared: str | None = None) -> Declaration:
+        """What a call declares, with the dates of its calendar; nothing is written. Raises as `declare` does."""
+        declaration = self._declarations.declare(call, declared=declared)
+        definition = declaration.definition
+        rule = await self._looked_up(definition.rule)
+        return replace(declaration, definition=replace(definition, rule=rule))
+
+    async def imagined(self, rule: Rule, options: dict[str, Any]) -> Definition:
+        """The definition of a schedule that is not to be made. Raises InvalidRule, InvalidOption, InvalidTime."""
+        zoned = rule.with_zone(self._declarations.tz) if isinstance(rule, Zonal) else rule
+        return schedule_options(options).applied(Definition(rule=await self._looked_up(zoned), task=""))
+
     async def declare(self, declaration: Declaration) -> Schedule[Any]:
         """Make one schedule durable, or bring it to what is declared. Raises ScheduleIdRequired, ScheduleExists."""
         engine = self._running()
@@ -87,11 +101,18 @@ class Standing(ScheduleViews):
         """The rule with the dates of its calendar: one that it brings is saved, a mere name is looked up."""
         if not isinstance(rule, Zonal) or rule.calendar is None:
             return rule
-        saved = await self._read_calendars()
         if isinstance(rule.calendar, Calendar):
+            saved = await self._read_calendars()
             if saved.get(rule.calendar.name) != rule.calendar:
                 await engine.planner.put_calendar(rule.calendar)
             return rule
+        return await self._looked_up(rule)
+
+    async def _looked_up(self, rule: Rule) -> Rule:
+        """The rule with the dates of the calendar that it names. Raises InvalidRule when none is saved so."""
+        if not isinstance(rule, Zonal) or not isinstance(rule.calendar, str):
+            return rule
+        saved = await self._read_calendars()
         if rule.calendar not in saved:
             names = ", ".join(sorted(saved)[:10]) or "none"
             raise InvalidRule(
@@ -133,7 +154,7 @@ class Standing(ScheduleViews):
             after = records[-1].schedule
             for record in records:
                 if record.schedule not in declared and declared_in(record.definition) == IN_CODE:
-                    await engine.planner.end(record.schedule, NOT_DECLARED)
+                    await engine.planner.end_schedule(record.schedule, NOT_DECLARED)
 
     async def put_calendar(self, calendar: Calendar) -> None:
         """Save a calendar under its name; the schedules that name it are planned anew from now."""
@@ -181,7 +202,7 @@ class Standing(ScheduleViews):
             schedule, start_us, end_us, dry_run=dry_run, at_once=at_once, most=most
         )
         jobs = tuple([await self._desk.fetch(job_id) for job_id in done.job_ids])
-        return Backfill(done.slots, done.already_ran, done.made, jobs, dry_run)
+        return Backfill(done.slots, done.already_ran, done.made, done.left_out, jobs, dry_run)
 
     async def pause(
         self,
