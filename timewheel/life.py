@@ -65,8 +65,6 @@ class Life:
         """The event loop it was started on; None before that."""
         return None if self._place is None else self._place.loop
 
-    # ---- life --------------------------------------------------------------------------------------------------------
-
     async def start(self) -> None:
         """Open the journal, become its owner, recover and begin to dispatch.
 
@@ -200,6 +198,9 @@ class Life:
 
     # ---- what the engine tells ---------------------------------------------------------------------------------------
 
+    async def engine_ready(self) -> None:
+        """The journal is recovered, and nothing runs yet."""
+
     def engine_failed(self, cause: BaseException) -> None:
         """The engine cannot go on."""
         self._cause = cause
@@ -244,5 +245,5 @@ class Life:
     def raise_if_failed(self) -> None:
         """Raise SchedulerFailed after a fault."""
         if self._cause is not None:
-            message = f"the scheduler stopped after a fault: {type(self._cause).__name__}: {self._cause}"
-            raise SchedulerFailed(message, cause=self._cause) from self._cause
+            what = f"{type(self._cause).__name__}: {self._cause}"
+            raise SchedulerFailed(f"the scheduler stopped after a fault: {what}", cause=self._cause) from self._cause

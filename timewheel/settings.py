@@ -32,6 +32,9 @@ class Manners:
 class Host(Protocol):
     """The scheduler, as the engine sees it."""
 
+    async def engine_ready(self) -> None:
+        """The journal is recovered, and nothing runs yet. What this raises comes out of the start."""
+
     def engine_failed(self, cause: BaseException) -> None:
         """The engine cannot go on; called once."""
 
