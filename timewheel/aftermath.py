@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 
 
 class Consequences:
-    """See the module. `ended(job_id)` hears of the jobs in `awaited` once they are final."""
+    """See the module. `ended(job_id, schedule)` hears of the jobs in `awaited` once they are final."""
 
-    def __init__(self, loader: Loader, waiters: Waiters, notices: Notices, ended: Callable[[int], None]) -> None:
+    def __init__(self, loader: Loader, waiters: Waiters, notices: Notices, ended: Callable[[int, str], None]) -> None:
         self._loader = loader
         self._waiters = waiters
         self._notices = notices
         self._ended = ended
-        self.awaited: set[int] = set()
+        self.awaited: dict[int, str] = {}  # job id -> schedule
         self.queues: dict[int, str] = {}  # of the settlements under way, by job id; kept only while notices are wanted
         self.catching_up: set[int] = set()  # those of them whose lags are left out
         self._handlers: dict[type, Callable[[Any, Any], None]] = {
@@ -101,9 +101,8 @@ class Consequences:
     def _final(self, job_id: int) -> None:
         if self._waiters:
             self._waiters.final(job_id)
-        if job_id in self.awaited:
-            self.awaited.discard(job_id)
-            self._ended(job_id)
+        if (schedule := self.awaited.pop(job_id, None)) is not None:
+            self._ended(job_id, schedule)
 
     def _unheld(self, _: Any, outcome: Unheld) -> None:
         for lane, due_at, job_id in outcome.places:

@@ -2,7 +2,7 @@
 
 Forward: overdue wall jobs follow their misfire policy, which looks at `watching_since`. Back: what was claimed for an
 instant that is in the future again is given back, and nothing fires early. Both ways the wall wheel, the wall lanes and
-their frontiers are dropped and loaded afresh. Steady jobs notice nothing.
+their frontiers are dropped and loaded afresh, and schedules planned by the clock as it is. Steady jobs notice nothing.
 """
 
 from __future__ import annotations
@@ -42,6 +42,13 @@ class Reloads(Protocol):
         """Load the lanes of a clock afresh."""
 
 
+class Plans(Protocol):
+    """The planner, as seen from here."""
+
+    def look(self) -> None:
+        """See what has come, by the clocks as they are now."""
+
+
 class ClockWatch:
     """See the module. `note(entry)` has a journal entry written."""
 
@@ -49,15 +56,13 @@ class ClockWatch:
         self,
         timeline: Timeline,
         clock: Clock,
-        gatekeeper: Gatekeeper,
-        loader: Reloads,
+        concerned: tuple[Gatekeeper, Reloads, Plans],
         note: Callable[[AddEntry], None],
         notices: Notices,
     ) -> None:
         self._timeline = timeline
         self._clock = clock
-        self._gatekeeper = gatekeeper
-        self._loader = loader
+        self._gatekeeper, self._loader, self._planner = concerned
         self._note = note
         self._notices = notices
 
@@ -73,6 +78,7 @@ class ClockWatch:
             self._suspended(now, suspended)
         if stepped:
             self._stepped(now, stepped)
+        self._planner.look()
 
     def _suspended(self, now: Now, duration_us: int) -> None:
         self._gatekeeper.watching_since = now

@@ -7,7 +7,6 @@ gets the few methods it needs, most of them here.
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -22,7 +21,9 @@ from timewheel.events import Notices
 from timewheel.housekeeper import Housekeeper
 from timewheel.ledger import Ledger
 from timewheel.model import Now, WaitingReason
+from timewheel.planning.planner import Planner
 from timewheel.pulse import Pulse
+from timewheel.replacing import Replacing
 from timewheel.settings import Host, Settings
 from timewheel.store.changes import Change, Outcome
 from timewheel.store.committer import Committer
@@ -67,6 +68,7 @@ class Engine:
         self._registry = registry
         self._host = host
         self._supervisor = Supervisor(system.clock, notices, self.failed)
+        self.spawn = self._supervisor.spawn
         self._importable: frozenset[str] = frozenset()
         self._counter = 0
         self._pulse: Pulse | None = None
@@ -96,16 +98,18 @@ class Engine:
         self.timeline = Timeline(ownership.anchor, self._clock.boot_id, self._clock.read())
         self.now: Callable[[], Now] = self.timeline.reader(self._clock.wall_us, self._clock.boot_us)
         await self._wire()
-        self._supervisor.spawn("committer", self.committer.run)
+        self.spawn("committer", self.committer.run)
         self.committer.starting = True
         self.committer.heirs.may_wait = await self.recovery.any_waits()
         recovered = await self.recovery.recover(tuple(self._known_names()))
+        await self.planner.load()
+        await self._host.engine_ready()
         if self.cause is not None:
             raise self.cause
         self.committer.starting = False
         self.notices.emit(recovered)
-        for doer in (self.ticker, self.loader, self.housekeeper):
-            self._supervisor.spawn(type(doer).__name__.lower(), doer.run)
+        for doer in (self.ticker, self.loader, self.housekeeper, self.planner):
+            self.spawn(type(doer).__name__.lower(), doer.run)
         self._unwatch = self._clock.watch(self._clock_changed)
         if self._pulse is not None:
             self._pulse.start()
@@ -121,9 +125,14 @@ class Engine:
         self.dispatcher = Dispatcher(Ready(), limits, now, clock, self)
         self.ticker = Ticker(clock, now, self.dispatcher.fire, lambda: self._clocks.look(), AHEAD_US)
         self.loader = Loader(store, self.ticker, self.dispatcher.queued, now, clock, self.notices, self._in_trouble)
-        self.consequences = Consequences(self.loader, self.waiters, self.notices, lambda _: None)
+        self.consequences = Consequences(
+            self.loader, self.waiters, self.notices, lambda *job: self.planner.finished(*job)
+        )
         self.committer = Committer(store, self.stamp, self, clock, self.notices)
-        self._clocks = ClockWatch(self.timeline, clock, self.dispatcher, self.loader, self.committer.note, self.notices)
+        replacing = Replacing(self.new_id, self._knows, self.consequences, self.spawn, clock)
+        self.planner = Planner(store, self.committer, replacing, now, clock)
+        looks = (self.dispatcher, self.loader, self.planner)
+        self._clocks = ClockWatch(self.timeline, clock, looks, self.committer.note, self.notices)
         self.recovery = Recovery(store, self.committer, now, self.epoch)
         interrupted = self._host.engine_interrupted
         self.ledger = Ledger(self.epoch, self.committer, self.dispatcher, self.consequences, self.notices, interrupted)
@@ -131,27 +140,27 @@ class Engine:
         self.worker = Worker(threads, now, clock, self._system.random, self._find, self.ledger, self._host)
         self.dispatcher.wire(self.committer, self.worker)
         self.housekeeper = Housekeeper(store, self.committer, self.worker.release_unborn, now, clock)
-        self.verbs = Verbs(self.dispatcher, self.worker, self.committer)
+        self.verbs = replacing.verbs = Verbs(self.dispatcher, self.worker, self.committer)
         watchdog = self._system.watchdog()
         self._pulse = Pulse(clock, watchdog, self.notices) if watchdog is not None else None
-        await self._restore_queues()
-
-    async def _restore_queues(self) -> None:
-        for queue, text in (await self.store.queues()).items():
-            self.dispatcher.limits.of(queue).paused = bool(json.loads(text).get("paused"))
+        limits.restore(await store.queues())
 
     def _known_names(self) -> list[str]:
-        importable = [name for name in sorted(self._importable) if self._find(name)[0] is not None]
+        importable = [name for name in sorted(self._importable) if self._knows(name)]
         return sorted({*self._registry.names(), *importable})
 
     def _find(self, name: str) -> tuple[Task | None, str]:
         task = self._registry.find(name)
         return (task, "") if task is not None else self._registry.importable(name, self._importable)
 
+    def _knows(self, name: str) -> bool:
+        return self._find(name)[0] is not None
+
     def task_registered(self, name: str) -> None:
-        """A task became known while the engine runs: its unresolvable jobs may go on."""
+        """A task became known while the engine runs: its unresolvable jobs may go on, and its parked schedules."""
+        self.planner.task_registered(name)
         held = (WaitingReason.UNRESOLVABLE, (name,))
-        self._supervisor.spawn("release of waiting jobs", lambda: self.recovery.unhold(*held))
+        self.spawn("release of waiting jobs", lambda: self.recovery.unhold(*held))
 
     # ---- keeping it running ------------------------------------------------------------------------------------------
 
@@ -192,6 +201,7 @@ class Engine:
             return
         self.cause = cause
         self.dispatcher.draining = True
+        self.planner.end()
         self.ledger.closed = True
         _log.critical("timewheel stopped dispatching: %s: %s", type(cause).__name__, cause, exc_info=cause)
         self.waiters.wake_all()
@@ -209,6 +219,7 @@ class Engine:
 
         Returns the names of the handlers that would not end.
         """
+        self.planner.end()
         self.dispatcher.draining = True
         self.dispatcher.give_back("drain")
         left = await self.worker.finish(grace_s)

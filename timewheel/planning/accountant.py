@@ -1,0 +1,83 @@
+"""The accountant: what has come of a schedule's slots, written down before somebody changes or drops the schedule."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from timewheel.model import Now
+from timewheel.planning.carrying import carried, changes_nothing
+from timewheel.planning.policies import Misfire
+from timewheel.planning.position import wake_at
+from timewheel.schedule_records import ScheduleState, SkipReason, UnfinishedJob
+from timewheel.store.changes import PlanOccurrences
+
+if TYPE_CHECKING:
+    from timewheel.planning.carrier import Carrier
+    from timewheel.planning.definition import Definition
+    from timewheel.planning.kept import Kept
+    from timewheel.planning.roster import Roster
+
+_PLANS = 50  # of one schedule that an edit waits for; each accounts for a hundred slots, or for a range
+_LEFT_BECAUSE = {
+    ScheduleState.ACTIVE: SkipReason.CATCH_UP,
+    ScheduleState.PAUSED: SkipReason.PAUSED,
+    ScheduleState.PARKED: SkipReason.PARKED,
+}
+
+
+class Accountant:
+    """See the module. The schedules that it is given are held by the caller."""
+
+    def __init__(self, roster: Roster, carrier: Carrier) -> None:
+        self._roster = roster
+        self._carrier = carrier
+
+    def readable(self, kept: Kept) -> Definition | None:
+        """What the schedule declares; None when that cannot be read here."""
+        try:
+            return self._roster.definition(kept)
+        except Exception:  # noqa: BLE001  what cannot be read was parked for it, and has no slots to account for
+            return None
+
+    async def leave(self, kept: Kept) -> None:
+        """Account for every slot that has come, so that others may follow: what does not run by now never will."""
+        if kept.here.state is ScheduleState.ACTIVE:
+            await self.account(kept)
+        record = kept.here
+        reason = _LEFT_BECAUSE.get(record.state)
+        if reason is None or (reason is SkipReason.CATCH_UP and record.position.catch_up_until is None):
+            return
+        definition = self.readable(kept)
+        if definition is None:
+            return
+        silent = replace(definition, misfire=definition.misfire._replace(kind=Misfire.SKIP, grace_us=0))
+        now = self._roster.now()
+        after = Now(now.wall_us + 1, now.steady_us + 1)  # a slot of this very microsecond has come, too
+        unfinished = await self.unfinished(record.schedule)
+        try:
+            made = self._carrier.draft(kept, unfinished, reason, silent, after).made
+        except Exception:  # noqa: BLE001  a rule that raises tells no slots: nothing can be accounted for
+            return
+        if made is not None and made.rows and not made.jobs:
+            position = made.position._replace(at=min(made.position.at, now.on(made.position.clock)))
+            change = PlanOccurrences(record.schedule, record.version, position, made.rows, [])
+            await self._roster.write(kept, record.schedule, change)
+            kept.record = carried(record, change)
+
+    async def account(self, kept: Kept) -> None:
+        """Carry out what is due of an active schedule."""
+        for _ in range(_PLANS):
+            record, now = kept.here, self._roster.now()
+            wake = wake_at(record.position)
+            if record.state is not ScheduleState.ACTIVE or wake is None or wake.at > now.on(wake.clock):
+                return
+            drafted = self._carrier.draft_or_park(kept, await self.unfinished(record.schedule))
+            if changes_nothing(record, drafted.change):
+                return
+            await self._roster.write(kept, record.schedule, drafted.change)
+            self._carrier.done(kept, drafted)
+
+    async def unfinished(self, schedule: str) -> list[UnfinishedJob]:
+        """The jobs of a schedule that are not final."""
+        return (await self._roster.store.unfinished([schedule])).get(schedule, [])

@@ -1,0 +1,103 @@
+"""From a plan to the change that carries it out, and to the record as it is then. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from timewheel.model import JobRequest, JobState, WaitingReason
+from timewheel.planning.definition import Definition
+from timewheel.planning.overlap import is_waiter
+from timewheel.planning.policies import Misfire, OverlapKind
+from timewheel.schedule_records import ScheduleRecord, ScheduleState, UnfinishedJob
+from timewheel.store.changes import PlanOccurrences
+
+if TYPE_CHECKING:
+    from timewheel.planning.drafts import WantedJob
+    from timewheel.planning.plan import Plan
+
+MOST_REASON = 500  # characters of why a schedule is parked
+
+
+def request_of(definition: Definition, wanted: WantedJob, job_id: int) -> JobRequest:
+    """The job that a schedule makes for an occurrence."""
+    return JobRequest(
+        job_id,
+        definition.task,
+        definition.arguments,
+        definition.queue,
+        definition.priority,
+        wanted.clock,
+        wanted.scheduled_at,
+        definition.retry,
+        definition.timeout_us,
+        tags=definition.tags,
+        origin=wanted.origin,
+        concurrency_key=definition.job_key,
+    )
+
+
+def change_of(
+    record: ScheduleRecord, definition: Definition, made: Plan, new_id: Callable[[], int], parked: str | None = None
+) -> PlanOccurrences:
+    """The change that carries a plan out. `parked`: why the schedule is not planned further, if so."""
+    job_ids = [new_id() for _ in made.jobs]
+    jobs = [request_of(definition, wanted, job_id) for wanted, job_id in zip(made.jobs, job_ids, strict=True)]
+    change = PlanOccurrences(
+        record.schedule, record.version, made.position, made.with_ids(job_ids), jobs,
+        hold=made.hold, supersede=made.supersede,
+    )  # fmt: skip
+    if made.ended:
+        change.state = ScheduleState.ENDED
+    elif parked is not None:
+        change.state, change.reason = ScheduleState.PARKED, parked
+    elif record.state is not ScheduleState.ACTIVE:
+        change.state = ScheduleState.ACTIVE
+    return change
+
+
+def parking_of(record: ScheduleRecord, reason: str) -> PlanOccurrences:
+    """The change that parks a schedule where it stands."""
+    return PlanOccurrences(
+        record.schedule, record.version, record.position, [], [], state=ScheduleState.PARKED, reason=reason
+    )
+
+
+def why(fault: BaseException) -> str:
+    """Why a schedule cannot be planned, in words of bounded length."""
+    try:
+        text = str(fault)
+    except Exception:  # noqa: BLE001  a stranger's exception may not even have a text
+        text = ""
+    return (text or type(fault).__name__)[:MOST_REASON]
+
+
+def changes_nothing(record: ScheduleRecord, change: PlanOccurrences) -> bool:
+    """Whether carrying it out would leave everything as it is."""
+    same_state = change.state is None or (change.state, change.reason) == (record.state, record.reason)
+    return same_state and not change.rows and change.position == record.position
+
+
+def carried(record: ScheduleRecord, change: PlanOccurrences) -> ScheduleRecord:
+    """The record once the change was made."""
+    if change.state is None:
+        return replace(record, position=change.position)
+    return replace(record, position=change.position, state=change.state, reason=change.reason, until=None)
+
+
+def left_to_replace(definition: Definition, unfinished: Sequence[UnfinishedJob]) -> list[int]:
+    """Jobs that REPLACE wants to end, but that nobody asked yet: the process died in between.
+
+    Under Misfire.ALL jobs also wait that replace none: there, what runs is left to end by itself.
+    """
+    replaces = definition.overlap.kind is OverlapKind.REPLACE and definition.misfire.kind is not Misfire.ALL
+    if not replaces or not any(map(is_waiter, unfinished)):
+        return []
+    return [
+        job.job_id
+        for job in unfinished
+        if not is_waiter(job)
+        and not job.cancel_requested
+        and not (job.state is JobState.WAITING and job.reason == WaitingReason.OVERRUN)
+    ]
