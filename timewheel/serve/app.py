@@ -16,7 +16,7 @@ from starlette.responses import Response
 from starlette.routing import Match
 
 from timewheel.model import SchedulerState
-from timewheel.serve import jobs
+from timewheel.serve import jobs, schedules
 from timewheel.serve.guard import Guard
 from timewheel.serve.making import Maker
 from timewheel.serve.metrics import CONTENT_TYPE, Metrics
@@ -66,6 +66,7 @@ def create_app(
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]  # FastAPI's documented way to extend it
     maker = Maker(scheduler, faults or {}, absent)
     app.include_router(jobs.JobsApi(scheduler, maker).router())
+    app.include_router(schedules.SchedulesApi(scheduler, maker).router())
     app.include_router(_Health(scheduler).router())
     app.add_middleware(Guard, hosts=hosts, limits={f"{jobs.PREFIX}/batch": jobs.BATCH_BYTES})
     app.openapi()  # takes tenths of a second, which no request shall cost the event loop later

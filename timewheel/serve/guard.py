@@ -27,6 +27,7 @@ LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
 BODY_BYTES = 1 << 20
 BODY_S = 30.0
 REQUESTS_AT_ONCE = 1_000
+_WITH_BODY = frozenset({"POST", "PUT", "PATCH"})  # of these a form can send POST; the others need a preflight
 _READS = frozenset({"GET", "HEAD", "OPTIONS"})
 _HOST = re.compile(r"(\[[0-9a-f:.]+\]|[0-9a-z._-]+)(?::\d{1,5})?", re.ASCII)
 _HEADERS = {
@@ -78,7 +79,7 @@ class Guard:
             raise Problem(421, "wrong-host", f"the Host header must name this server: {names}")
         if scope["method"] not in _READS:
             _check_origin(headers)
-        if scope["method"] == "POST":  # what a form can send; other methods need a preflight, which gets no answer
+        if scope["method"] in _WITH_BODY:
             _check_content(headers)
         limit = self._limits.get(scope["path"], BODY_BYTES)
         body = await _read_body(headers, receive, limit)

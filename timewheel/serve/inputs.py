@@ -70,18 +70,25 @@ def _retry_form(value: Any) -> str:
     return "(policy)" if isinstance(value, (dict, RetryIn)) else ATTEMPTS
 
 
+RetryOrAttempts = Annotated[
+    Annotated[RetryIn, Tag("(policy)")] | Annotated[int, Field(ge=1, le=MAX_ATTEMPTS), WHOLE, Tag(ATTEMPTS)],
+    Discriminator(_retry_form),
+]
+TaskName = Annotated[
+    str,
+    Field(
+        min_length=1,
+        max_length=MAX_TASK_NAME,
+        description="The name of a registered task.",
+        examples=["log.message"],
+    ),
+]
+
+
 class JobIn(Given):
     """A job to make, due at `scheduled_at` or after `delay_s` (one of them at most); at once without either."""
 
-    task: Annotated[
-        str,
-        Field(
-            min_length=1,
-            max_length=MAX_TASK_NAME,
-            description="The name of a registered task.",
-            examples=["log.message"],
-        ),
-    ]
+    task: TaskName
     args: Annotated[list[Any], Field(description="Positional arguments: any JSON.", examples=[["hello"]])] = []
     kwargs: Annotated[dict[str, Any], Field(description="Arguments by name: any JSON.")] = {}
     scheduled_at: Instant | None = None
@@ -92,11 +99,7 @@ class JobIn(Given):
         Field(description=f"0 goes first. Without one: the task's, else {DEFAULT_PRIORITY}."),
     ] = None
     retry: Annotated[
-        Annotated[
-            Annotated[RetryIn, Tag("(policy)")] | Annotated[int, Field(ge=1, le=MAX_ATTEMPTS), WHOLE, Tag(ATTEMPTS)],
-            Discriminator(_retry_form),
-        ]
-        | None,
+        RetryOrAttempts | None,
         Field(description="A policy, or a number of attempts in all; null: one attempt. Without one: the task's."),
     ] = None
     timeout_s: Annotated[
@@ -104,6 +107,10 @@ class JobIn(Given):
         Field(gt=0, le=MAX_SECONDS, allow_inf_nan=False, description="Limit of one attempt; null: none."),
     ] = None
     tags: Annotated[list[Name] | None, Field(max_length=MAX_TAGS)] = None
+    concurrency_key: Annotated[
+        str | None,
+        Field(min_length=1, max_length=MAX_KEY, description="Of all jobs with this key one runs at a time."),
+    ] = None
     idempotency_key: Annotated[
         str | None,
         Field(
@@ -156,5 +163,6 @@ class JobsQuery(Given):
     task: Annotated[str | None, Field(min_length=1, max_length=MAX_TASK_NAME)] = None
     tag: Name | None = None
     idempotency_key: Annotated[str | None, Field(min_length=1, max_length=MAX_KEY)] = None
+    schedule: Annotated[str | None, Field(min_length=1, max_length=200, description="Jobs that it made.")] = None
     page_size: Annotated[int, Field(ge=1, le=PAGE_JOBS)] = 100
     page_token: Annotated[str | None, Field(min_length=1, max_length=500, description="From the page before.")] = None

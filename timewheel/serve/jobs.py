@@ -58,6 +58,7 @@ class JobsApi:
                 task=query.task,
                 tag=query.tag,
                 idempotency_key=query.idempotency_key,
+                schedule=query.schedule,
                 page_size=query.page_size,
                 page_token=query.page_token,
             )

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Fault = Callable[[Sequence[Any], Mapping[str, Any]], "str | None"]
 
 SLICE = 50  # jobs of a batch that are judged in one turn of the event loop: a few milliseconds
-_OPTIONS = ("queue", "priority", "retry", "timeout_s", "tags", "idempotency_key", "misfire_grace_s")
+_OPTIONS = ("queue", "priority", "retry", "timeout_s", "tags", "idempotency_key", "misfire_grace_s", "concurrency_key")
 _NULL_MEANS = frozenset({"retry", "timeout_s"})  # one attempt; no limit. Elsewhere null is the same as silence
 
 
@@ -133,6 +133,14 @@ def time_of(scheduled_at: str | None, delay_s: float | None) -> datetime | timed
         return None if scheduled_at is None else utc_datetime(parse_rfc3339(scheduled_at))
     except InvalidTime as error:
         raise invalid(str(error), "delay_s" if scheduled_at is None else "scheduled_at") from None
+
+
+def instant_of(field: str, text: str | None) -> datetime | None:
+    """The instant that was given; None when none was. Raises Problem naming the field."""
+    try:
+        return None if text is None else utc_datetime(parse_rfc3339(text))
+    except InvalidTime as error:
+        raise invalid(str(error), field) from None
 
 
 def _options(wanted: JobIn) -> dict[str, Any]:

@@ -45,6 +45,9 @@ class JobOut(BaseModel):
     created_at: str
     finished_at: str | None
     tags: list[str]
+    concurrency_key: str | None
+    schedule_id: Annotated[str | None, Field(description="The schedule that made it.")]
+    nominal_at: Annotated[str | None, Field(description="The slot of its schedule that it stands for.")]
     idempotency_key: str | None
     retry: RetryOut
     timeout_s: float | None
@@ -140,3 +143,4 @@ class ProblemOut(BaseModel):
     instance: str | None = None
     errors: list[FieldError] | None = None
     job_id: str | None = None
+    schedule_id: str | None = None

@@ -157,6 +157,10 @@ def problem_of(error: errors.TimewheelError) -> Problem:
         return invalid(detail)
     if isinstance(error, errors.JobNotFound):
         return Problem(404, "job-not-found", detail, job_id=error.job_id)
+    if isinstance(error, errors.InvalidRule):
+        return invalid(detail, error.field)
+    if isinstance(error, _OF_A_SCHEDULE):
+        return _schedule_problem(error)
     if isinstance(error, errors.IdempotencyConflict):
         return Problem(409, "idempotency-conflict", detail, job_id=error.job_id, idempotency_key=error.key)
     if isinstance(error, errors.Overloaded):
@@ -170,6 +174,26 @@ def problem_of(error: errors.TimewheelError) -> Problem:
         if isinstance(error, kind):
             return unavailable(name, detail)
     return Problem(500, "internal-error", "the scheduler failed to do this; its log says why")
+
+
+_OF_A_SCHEDULE = (
+    errors.ScheduleNotFound,
+    errors.ScheduleExists,
+    errors.ScheduleIdRequired,
+    errors.VersionConflict,
+)
+
+
+def _schedule_problem(
+    error: errors.ScheduleNotFound | errors.ScheduleExists | errors.ScheduleIdRequired | errors.VersionConflict,
+) -> Problem:
+    """The problem that an error about one schedule becomes."""
+    if isinstance(error, errors.ScheduleNotFound):
+        return Problem(404, "schedule-not-found", str(error), schedule_id=error.schedule)
+    if isinstance(error, errors.VersionConflict):
+        return Problem(409, "version-conflict", str(error), schedule_id=error.schedule, version=error.version)
+    name = "schedule-exists" if isinstance(error, errors.ScheduleExists) else "schedule-id-required"
+    return Problem(409, name, str(error), schedule_id=error.schedule)
 
 
 def cause_of(error: BaseException) -> Problem:

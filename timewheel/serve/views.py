@@ -21,7 +21,9 @@ _SECRET_NAMES = (
     "authorization|proxy.authorization|cookie|set.cookie|password|passwd|secret|client.secret|token|access.token"
     "|refresh.token|auth.token|api.?key|x.api.key|x.auth.token|private.key|credentials"
 )
-_SECRET = re.compile(rf"(?:{_SECRET_NAMES})", re.IGNORECASE | re.ASCII)
+_SOMEWHERE = re.compile(_SECRET_NAMES, re.IGNORECASE | re.ASCII)
+# Also as the end of a longer name, which is what variables of an environment are called: MYSQL_PASSWORD.
+_SECRET = re.compile(rf"(?:\w+_)?(?:{_SECRET_NAMES})", re.IGNORECASE | re.ASCII)
 
 
 def json_response(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
@@ -32,8 +34,8 @@ def json_response(value: Any, status: int = 200, headers: dict[str, str] | None 
 def job_view(job: Job[Any]) -> dict[str, Any]:
     """A job as `timewheel.serve.outputs.JobOut` describes it."""
     record = job.record
-    args, kwargs = _call_view(record.arguments)
-    scheduled_at = _text(job.scheduled_at)
+    args, kwargs = call_view(record.arguments)
+    scheduled_at = instant_text(job.scheduled_at)
     # A delay is shown by the clocks' present offset; two readings of it would differ by a microsecond.
     as_asked = (record.clock, record.scheduled_at) == (record.due_clock, record.due_at)
     return {
@@ -46,12 +48,15 @@ def job_view(job: Job[Any]) -> dict[str, Any]:
         "state": record.state,
         "reason": record.reason,
         "scheduled_at": scheduled_at,
-        "due_at": scheduled_at if as_asked else _text(job.due_at),
-        "created_at": _text(job.created_at),
-        "finished_at": _text(job.finished_at),
+        "due_at": scheduled_at if as_asked else instant_text(job.due_at),
+        "created_at": instant_text(job.created_at),
+        "finished_at": instant_text(job.finished_at),
         "tags": record.tags,
+        "concurrency_key": record.concurrency_key,
+        "schedule_id": job.schedule_id,
+        "nominal_at": instant_text(job.nominal_at),
         "idempotency_key": record.idempotency_key,
-        "retry": _retry_view(record.retry),
+        "retry": retry_view(record.retry),
         "timeout_s": _seconds(record.timeout_us),
         "misfire_grace_s": _seconds(record.misfire_grace_us),
         "attempt": record.attempt,
@@ -68,10 +73,10 @@ def attempt_view(attempt: Attempt) -> dict[str, Any]:
     return {
         "number": attempt.number,
         "state": attempt.state,
-        "scheduled_at": _text(attempt.scheduled_at),
-        "dispatched_at": _text(attempt.dispatched_at),
-        "started_at": _text(attempt.started_at),
-        "finished_at": _text(attempt.finished_at),
+        "scheduled_at": instant_text(attempt.scheduled_at),
+        "dispatched_at": instant_text(attempt.dispatched_at),
+        "started_at": instant_text(attempt.started_at),
+        "finished_at": instant_text(attempt.finished_at),
         "dispatch_lag_ms": _milliseconds(attempt.dispatch_lag_s),
         "start_lag_ms": _milliseconds(attempt.start_lag_s),
         "reason": attempt.reason,
@@ -80,13 +85,13 @@ def attempt_view(attempt: Attempt) -> dict[str, Any]:
     }
 
 
-def _call_view(arguments: str) -> tuple[Any, Any]:
+def call_view(arguments: str) -> tuple[Any, Any]:
     """The arguments in the codec's JSON, values under telling names withheld."""
     try:
         call = orjson.loads(arguments)
     except orjson.JSONDecodeError:
         return [UNREADABLE], {}
-    if _SECRET.search(arguments):
+    if _SOMEWHERE.search(arguments):
         call = _withhold(call)
     args, kwargs = (call.get("args"), call.get("kwargs")) if isinstance(call, dict) else (call, {})
     return (args, kwargs) if isinstance(args, list) and isinstance(kwargs, dict) else ([UNREADABLE], {})
@@ -110,7 +115,8 @@ def _withhold(value: Any) -> Any:
     return {name: WITHHELD if _SECRET.fullmatch(name) else _withhold(item) for name, item in value.items()}
 
 
-def _retry_view(policy: RetryPolicy) -> dict[str, Any]:
+def retry_view(policy: RetryPolicy) -> dict[str, Any]:
+    """A policy as `RetryOut` describes it."""
     return {
         "max_attempts": policy.max_attempts,
         "base_s": policy.base_us / _US,
@@ -121,7 +127,7 @@ def _retry_view(policy: RetryPolicy) -> dict[str, Any]:
     }
 
 
-def _text(instant: datetime | None) -> str | None:
+def instant_text(instant: datetime | None) -> str | None:
     """RFC 3339 with microseconds; every instant of a handle is in UTC."""
     return None if instant is None else instant.isoformat(timespec="microseconds")[:-6] + "Z"
 

@@ -1,0 +1,229 @@
+"""From a request to a rule, to options, to a schedule: what the paths about schedules have in common."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from timewheel.checks import shown
+from timewheel.errors import InvalidOption, InvalidRule, InvalidTask, NotSerializable, ScheduleNotFound
+from timewheel.options import Retry
+from timewheel.planning.policies import Overlap
+from timewheel.recurrence.cron import Cron
+from timewheel.recurrence.interval import Every
+from timewheel.recurrence.periods import Civil
+from timewheel.recurrence.rule import Rule
+from timewheel.recurring import Call
+from timewheel.serve.making import Maker, check_open, instant_of
+from timewheel.serve.problems import invalid
+from timewheel.serve.schedule_inputs import ChoicesIn, OverlapIn, PreviewIn, RuleIn, ScheduleChangeIn, ScheduleIn
+from timewheel.serve.schedule_views import flat_view
+
+if TYPE_CHECKING:
+    from timewheel.planning.definition import Definition
+    from timewheel.schedule import Schedule
+    from timewheel.scheduler import Scheduler
+
+_KINDS = ("cron", "every_s", "days", "weeks")
+_ZONAL = ("tz", "gap", "fold", "calendar", "roll")
+_BELONGS = {
+    "cron": _ZONAL,
+    "every_s": ("anchor", "after_completion"),
+    "days": ("anchor", *_ZONAL),
+    "weeks": ("anchor", *_ZONAL),
+}
+_IN_PLACE = ("tz", "gap", "fold")  # what may change without saying the rule again
+_PLAIN: tuple[str, ...] = (
+    "queue", "priority", "timeout_s", "tags", "concurrency_key", "misfire", "misfire_grace_s", "catch_up_max",
+    "catch_up_per_s", "jitter_s", "max_runs",
+)  # fmt: skip
+_INSTANTS = ("start", "end")
+# null says something of its own; elsewhere it is the same as silence.
+_NULL_MEANS = frozenset({"retry", "timeout_s", "concurrency_key", "catch_up_per_s", "max_runs", *_INSTANTS})
+_LOCAL = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d(:\d\d)?", re.ASCII)
+
+
+class Made(NamedTuple):
+    """What became of a request, or would; `schedule` None: there is none yet."""
+
+    change: str
+    changes: dict[str, dict[str, Any]]
+    schedule: Schedule[Any] | None
+
+
+class ScheduleMaker:
+    """Makes and changes schedules. `maker` knows the tasks."""
+
+    def __init__(self, scheduler: Scheduler, maker: Maker) -> None:
+        self._scheduler = scheduler
+        self._maker = maker
+
+    async def make(self, wanted: ScheduleIn) -> Made:
+        """Make the schedule, or bring it to what is wanted. Raises Problem, TimewheelError."""
+        check_open(self._scheduler)
+        self._maker.check_task(wanted.task)
+        self._maker.check_arguments(wanted.task, wanted.args, wanted.kwargs)
+        rule = rule_of(wanted)
+        if rule is None:
+            raise invalid(f"say when it recurs: give one of {', '.join(_KINDS)}", "cron")
+        options = options_of(wanted)
+        options |= {"if_exists": wanted.if_exists} | ({"id": wanted.id} if wanted.id is not None else {})
+        call = Call(rule, wanted.task, tuple(wanted.args), wanted.kwargs, options)
+        standing = self._scheduler.standing
+        try:
+            declaration = await standing.declaration(call, declared=wanted.managed)
+        except (InvalidTask, NotSerializable) as error:
+            raise invalid(str(error), "args") from None
+        before = await self._existing(declaration.schedule)
+        changes = _differences(before, declaration.definition) if before is not None else {}
+        if wanted.dry_run:
+            kept = before is not None and (not changes or wanted.if_exists == "keep")
+            change = "created" if before is None else "unchanged" if kept else "updated"
+            return Made(change, {} if kept else changes, before)
+        self._scheduler.check_room()
+        after = await standing.declare(declaration)
+        if before is None:
+            return Made("created", {}, after)
+        same = after.version == before.version
+        return Made("unchanged" if same else "updated", {} if same else changes, after)
+
+    async def change(self, schedule_id: str, wanted: ScheduleChangeIn, if_version: int | None) -> Schedule[Any]:
+        """Edit a schedule. Raises Problem, TimewheelError."""
+        check_open(self._scheduler)
+        rule = rule_of(wanted)
+        options = options_of(wanted)
+        if rule is None:
+            stray = [name for name in ("calendar", "roll", "anchor", "after_completion") if _given(wanted, name)]
+            if stray:
+                raise invalid(f"{stray[0]} belongs to a rule: give the rule as well", stray[0])
+            options |= {name: getattr(wanted, name) for name in _IN_PLACE if _given(wanted, name)}
+        if rule is None and not options:
+            raise invalid("nothing is to change: give a rule, or options", "body")
+        self._scheduler.check_room()
+        return await self._scheduler.standing.update(schedule_id, rule, options, if_version)
+
+    async def definition(self, wanted: PreviewIn) -> Definition:
+        """What a rule that is not saved would be. Raises Problem, TimewheelError."""
+        rule = rule_of(wanted)
+        if rule is None:
+            raise invalid(f"say when it recurs: give one of {', '.join(_KINDS)}", "cron")
+        options: dict[str, Any] = {"jitter_s": wanted.jitter_s, "max_runs": wanted.max_runs}
+        options |= {name: instant_of(name, getattr(wanted, name)) for name in _INSTANTS}
+        given = {name: value for name, value in options.items() if value is not None}
+        return await self._scheduler.standing.imagined(rule, given)
+
+    async def _existing(self, schedule_id: str) -> Schedule[Any] | None:
+        try:
+            return await self._scheduler.get_schedule(schedule_id)
+        except ScheduleNotFound:
+            return None
+
+
+def _differences(before: Schedule[Any], after: Definition) -> dict[str, dict[str, Any]]:
+    """What differs, by name; values that are withheld are shown as such, and differ all the same."""
+    try:
+        old = before.definition
+    except InvalidRule:
+        return {"definition": {"before": None, "after": "(it could not be read)"}}
+    if old.to_text() == after.to_text():
+        return {}
+    was, will = flat_view(old), flat_view(after)
+    found = {name: {"before": was[name], "after": will[name]} for name in will if was[name] != will[name]}
+    if not found:
+        found = {"arguments": {"before": "(withheld)", "after": "(withheld)"}}
+    return found
+
+
+# ---- rules -----------------------------------------------------------------------------------------------------------
+
+
+def rule_of(wanted: RuleIn) -> Rule | None:
+    """The rule that was given, or None when none was. Raises Problem naming the field."""
+    kinds = [name for name in _KINDS if getattr(wanted, name) is not None]
+    if not kinds:
+        return None
+    if len(kinds) > 1:
+        raise invalid(f"{kinds[0]} and {kinds[1]} are two rules: give one of them", kinds[1])
+    [kind] = kinds
+    for name in ("anchor", "after_completion", *_ZONAL):
+        if _given(wanted, name) and name not in _BELONGS[kind]:
+            raise invalid(f"{name} does not belong to a rule of {kind}", name)
+    try:
+        return _RULES[kind](wanted)
+    except InvalidRule as error:
+        field = error.field if error.field in RuleIn.model_fields else kind
+        raise invalid(str(error), field) from None
+
+
+def _given(wanted: RuleIn, name: str) -> bool:
+    return getattr(wanted, name) is not None
+
+
+def _zonal(wanted: RuleIn) -> dict[str, Any]:
+    return {name: getattr(wanted, name) for name in _ZONAL if _given(wanted, name)}
+
+
+def _cron(wanted: RuleIn) -> Rule:
+    assert wanted.cron is not None, "its kind was found"
+    return Cron(wanted.cron, **_zonal(wanted))
+
+
+def _every(wanted: RuleIn) -> Rule:
+    assert wanted.every_s is not None, "its kind was found"
+    anchor = instant_of("anchor", wanted.anchor)
+    delay = timedelta(seconds=wanted.every_s)
+    return Every(delay, anchor=anchor, after_completion=bool(wanted.after_completion))
+
+
+def _civil(wanted: RuleIn) -> Rule:
+    if wanted.anchor is None:
+        raise invalid("a rule of days or weeks needs an anchor, like 2026-01-09T09:00:00: its first slot", "anchor")
+    if not _LOCAL.fullmatch(wanted.anchor):
+        text = f"{shown(wanted.anchor)} is no local time: write it like 2026-01-09T09:00:00, and the zone in tz"
+        raise invalid(text, "anchor")
+    try:
+        anchor = datetime.fromisoformat(wanted.anchor.upper())
+    except ValueError as error:
+        raise invalid(f"{shown(wanted.anchor)} is no local time: {error}", "anchor") from None
+    return Civil(days=wanted.days, weeks=wanted.weeks, anchor=anchor, **_zonal(wanted))
+
+
+_RULES: dict[str, Callable[[RuleIn], Rule]] = {"cron": _cron, "every_s": _every, "days": _civil, "weeks": _civil}
+
+
+# ---- options ---------------------------------------------------------------------------------------------------------
+
+
+def options_of(wanted: ChoicesIn) -> dict[str, Any]:
+    """The options that were given, as `recurring(...)` takes them. Raises Problem naming the field."""
+    given: dict[str, Any] = {name: getattr(wanted, name) for name in _PLAIN if name in wanted.model_fields_set}
+    given |= {name: instant_of(name, getattr(wanted, name)) for name in _INSTANTS if name in wanted.model_fields_set}
+    if "retry" in wanted.model_fields_set:
+        given["retry"] = wanted.retry
+        if wanted.retry is not None and not isinstance(wanted.retry, int):
+            try:
+                given["retry"] = Retry(**wanted.retry.model_dump())
+            except InvalidOption as error:
+                raise invalid(str(error), "retry") from None
+    if wanted.overlap is not None:
+        given["overlap"] = _overlap(wanted.overlap)
+    return {name: value for name, value in given.items() if value is not None or name in _NULL_MEANS}
+
+
+def _overlap(wanted: str | OverlapIn) -> Overlap | str:
+    if isinstance(wanted, str):
+        return wanted
+    kind, limit, key = wanted.kind, wanted.limit, wanted.key
+    try:
+        if kind == "SERIALIZE":
+            if key is None or limit is not None:
+                raise invalid("SERIALIZE takes a key, and no limit", "overlap")
+            return Overlap.SERIALIZE(key)
+        if key is not None:
+            raise invalid(f"{kind} takes no key; SERIALIZE does", "overlap")
+        member: Overlap = getattr(Overlap, kind)
+        return member if limit is None else member(limit=limit)
+    except InvalidOption as error:
+        raise invalid(str(error), "overlap") from None
