@@ -125,9 +125,8 @@ class Engine:
         self.dispatcher = Dispatcher(Ready(), limits, now, clock, self)
         self.ticker = Ticker(clock, now, self.dispatcher.fire, lambda: self._clocks.look(), AHEAD_US)
         self.loader = Loader(store, self.ticker, self.dispatcher.queued, now, clock, self.notices, self._in_trouble)
-        self.consequences = Consequences(
-            self.loader, self.waiters, self.notices, lambda *job: self.planner.finished(*job)
-        )
+        ended: Callable[[int, str], None] = lambda *job: self.planner.finished(*job)  # noqa: E731  it is made below
+        self.consequences = Consequences(self.loader, self.waiters, self.notices, ended)
         self.committer = Committer(store, self.stamp, self, clock, self.notices)
         replacing = Replacing(self.new_id, self._knows, self.consequences, self.spawn, clock)
         self.planner = Planner(store, self.committer, replacing, now, clock)
@@ -141,8 +140,8 @@ class Engine:
         self.dispatcher.wire(self.committer, self.worker)
         self.housekeeper = Housekeeper(store, self.committer, self.worker.release_unborn, now, clock)
         self.verbs = replacing.verbs = Verbs(self.dispatcher, self.worker, self.committer)
-        watchdog = self._system.watchdog()
-        self._pulse = Pulse(clock, watchdog, self.notices) if watchdog is not None else None
+        if (watchdog := self._system.watchdog()) is not None:
+            self._pulse = Pulse(clock, watchdog, self.notices)
         limits.restore(await store.queues())
 
     def _known_names(self) -> list[str]:
