@@ -179,7 +179,7 @@ class Model:
             if not self.room:
                 self.answer.at = last
                 return
-        if len(slots) >= 100:
+        if len(slots) > 100:
             self.answer.at = last
         else:
             self.done(last)

@@ -138,14 +138,14 @@ def _each(draft: Draft, after: int, reached: int) -> Position:
     """The slots in (after, reached] one by one; of many at once REPLACE would keep none but the last."""
     if draft.definition.overlap.kind is OverlapKind.REPLACE:
         return _newest(draft, reached, SkipReason.OVERLAP, merge=True, after=after)
-    for _ in range(MOST_AT_ONCE):
-        slot = draft.slots.first(after)
-        if slot is None or slot > reached:
+    for number in range(MOST_AT_ONCE + 1):
+        slot = draft.slots.first(after) if draft.room else None
+        if draft.room and (slot is None or slot > reached):
             return _moved(draft, after, reached)
+        if slot is None or number == MOST_AT_ONCE:
+            break
         draft.run(slot)
         after = slot
-        if not draft.room:
-            break
     return draft.position._replace(at=after)
 
 

@@ -25,7 +25,8 @@ def lost_in_gaps(plan: Plan, after_s: int, until_s: int) -> list[Lost]:
     """What SKIP leaves out at the changes of offset with after_s < instant <= until_s; nothing under other policies."""
     if plan.gap is not Gap.SKIP:
         return []
-    found = (_lost(plan, change) for change in transitions(plan.zone, after_s, until_s))
+    changes = transitions(plan.zone, after_s, until_s)
+    found = (_lost(plan, change) for change in changes if change.after_s > change.before_s)  # a fold loses nothing
     return [one for one in found if one.times]
 
 
