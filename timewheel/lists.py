@@ -156,7 +156,7 @@ def _text_token(after: str) -> str:
 
 def _read_text_token(token: str) -> str:
     try:
-        return base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)).decode()
+        return base64.b64decode(token + "=" * (-len(token) % 4), altchars=b"-_", validate=True).decode()
     except (ValueError, TypeError, AttributeError) as error:
         raise _bad_token(token) from error
 

@@ -129,6 +129,9 @@ class Standing(ScheduleViews):
         """
         engine = self._engine()
         assert engine is not None, "an engine starts"
+        for declaration in declarations:  # a calendar that one brings is there for all that name it
+            if isinstance(calendar := getattr(declaration.definition.rule, "calendar", None), Calendar):
+                await engine.planner.put_calendar(calendar)
         for declaration in declarations:
             await self._apply(engine, declaration)
         if prune:
