@@ -11,15 +11,21 @@ from typing import Any, TypeVar
 from timewheel.codec import loads_call, loads_result
 from timewheel.errors import JournalError, NotSerializable
 from timewheel.model import DueKey, JobState
-from timewheel.store.changes import AddEntry, PruneKeys, PutQueue, SaveLimits
-from timewheel.store.port import JobFilter
+from timewheel.schedule_records import ScheduleState
+from timewheel.store.changes import AddEntry, PruneKeys, PutCalendar, PutQueue, SaveLimits, TakeOver
+from timewheel.store.port import JobFilter, ScheduleFilter
 from timewheel.testing.builders import (
     START,
     cancel,
     claim,
+    drop_schedule,
     later,
+    occurrence,
     owner,
+    plan,
+    put_schedule,
     reschedule,
+    row,
     settle_dead,
     settle_ok,
     settle_retry,
@@ -36,16 +42,24 @@ COLUMNS = (
         "arguments", "tags", "result", "result_omitted", "error", "error_kind", "reason", "attempt_error",
         "attempt_reason", "cancel_requested", "idempotency_key", "kind", "lane", "due_at", "state", "attempt",
         "attempt_state", "attempt_epoch", "attempt_lane", "judged_by", "clock", "failures", "losses", "finished_at",
-        "version", "misfire_grace_us", "scheduled_at", "first_failed_at",
+        "version", "misfire_grace_us", "scheduled_at", "first_failed_at", "schedule", "origin", "concurrency_key",
     )),
     *(("kinds", name) for name in ("retry", "task", "queue", "priority", "clock", "timeout_us", "lane")),
     *(("lanes", name) for name in ("queue", "priority", "clock")),
     *(("attempts", name) for name in ("state", "lane", "due_at", "judged_by", "error", "reason", "epoch")),
     *(("keys", name) for name in ("job_id", "digest")),
     *(("meta", name) for name in ("journal_id", "epoch", "commits", "boot_id", "wall_us", "steady_us")),
-    ("queues", "settings"), ("limits", "value"), ("entries", "data"), ("entries", "kind"),
+    ("queues", "settings"), ("limits", "value"), ("entries", "data"), ("entries", "kind"), ("calendars", "data"),
+    *(("schedules", name) for name in (
+        "schedule", "state", "version", "position", "task", "until", "reason", "updated_at", "definition",
+    )),
+    *(("ledger", name) for name in (
+        "schedule", "clock", "first_at", "last_at", "count", "turn", "kind", "fate", "reason", "job_id",
+    )),
 )  # fmt: skip
 JOBS = range(1, 8)
+OF_SCHEDULES = (8, 9, 10)  # jobs
+WITHOUT_ROWID = ("attempts", "keys", "queues", "limits", "calendars")
 
 
 def done(work: Coroutine[Any, Any, T]) -> T:
@@ -68,7 +82,7 @@ def journal(connection: sqlite3.Connection) -> SqliteStore:
 
 @cache
 def image() -> bytes:
-    """A journal with a job in each state, with keys, older attempts, a paused queue."""
+    """A journal with a job in each state, with keys, older attempts, a paused queue, schedules and their ledger."""
     connection = sqlite3.connect(":memory:", isolation_level=None)
     store = journal(connection)
     done(store.open())
@@ -77,6 +91,13 @@ def image() -> bytes:
         [submit(number, tags=("a", "b"), idempotency_key=f"key-{number}") for number in JOBS],
         [claim(1, 2, 3, 4)],
         [settle_ok(1, result="[1]"), settle_retry(2), settle_dead(3), cancel(5)],
+        [put_schedule("s"), put_schedule("t"), PutCalendar("c", "{}")],
+        [
+            plan(occurrence(8, concurrency_key="k"), rows=[row(START.wall_us - 9, START.wall_us - 5, 3)]),
+            plan(occurrence(9, START.wall_us + 1), hold=True),
+            plan(occurrence(10, schedule="t", concurrency_key="k"), schedule="t"),
+        ],
+        [claim(8, 10)],
         [claim(2), PutQueue("mail", '{"paused": true}'), SaveLimits({"queue:mail": 5}), AddEntry("recovery", "{}")],
     ):
         done(store.commit(batch, stamp(epoch)))
@@ -106,7 +127,7 @@ def _spoil(connection: sqlite3.Connection, data: bytes) -> None:
         value = None
     connection.execute("PRAGMA ignore_check_constraints = ON")
     kept = "?" if how & 3 else "CAST(? AS TEXT)"  # so even bytes that are no UTF-8 become a text
-    some = "" if how & 4 or table in ("attempts", "keys", "queues", "limits") else f"WHERE rowid = {how >> 3 & 7}"
+    some = "" if how & 4 or table in WITHOUT_ROWID else f"WHERE rowid = {how >> 3 & 7}"
     with suppress(sqlite3.IntegrityError):  # a number where SQLite takes texts only, or two rows alike
         connection.execute(f"UPDATE {table} SET {column} = {kept} {some}", (value,))
     connection.execute("PRAGMA ignore_check_constraints = OFF")
@@ -120,7 +141,7 @@ def _use(store: SqliteStore) -> None:
     for work in _reads(store):
         with suppress(JournalError):
             done(work)
-    for number in JOBS:
+    for number in (*JOBS, *OF_SCHEDULES):
         with suppress(JournalError):
             _read_call(done(store.job(number)))
     if epoch == 0:
@@ -138,7 +159,16 @@ def _use(store: SqliteStore) -> None:
         SaveLimits({"queue:mail": 6}),
         PutQueue("mail", "{}"),
         PruneKeys(10),
-        claim(*JOBS, 20, 21),
+        put_schedule("s", 1),
+        plan(occurrence(22, START.wall_us + 2), version=2, hold=True, supersede=True),
+        plan(occurrence(23, START.wall_us, schedule="t"), schedule="t", state=ScheduleState.PARKED, reason="x"),
+        PutCalendar("c", "[]"),
+        claim(*JOBS, 20, 21, 22, 23),
+        settle_ok(8),
+        TakeOver(),
+        TakeOver(everything=True),
+        claim(*OF_SCHEDULES),
+        drop_schedule("t"),
         settle_ok(7, claim_epoch=epoch),
     ):
         with suppress(JournalError):
@@ -147,6 +177,7 @@ def _use(store: SqliteStore) -> None:
 
 def _reads(store: SqliteStore) -> list[Coroutine[Any, Any, Any]]:
     lists = [JobFilter(), JobFilter(states=(JobState.DEAD,)), JobFilter(tag="a"), JobFilter(idempotency_key="key-2")]
+    lists.append(JobFilter(schedule="s"))
     return [
         store.lanes(),
         store.due(1, DueKey(-1, 0), later(1).wall_us, 10),
@@ -160,6 +191,13 @@ def _reads(store: SqliteStore) -> list[Coroutine[Any, Any, Any]]:
         store.queues(),
         store.importable(),
         store.entries(),
+        *(store.schedule(name) for name in "st"),
+        store.schedules(ScheduleFilter()),
+        store.schedules(ScheduleFilter(states=(ScheduleState.ACTIVE,)), after="s"),
+        store.count_schedules(ScheduleFilter(task="app.task")),
+        store.unfinished(["s", "t"]),
+        *(store.ledger(name, since=START.wall_us) for name in "st"),
+        store.calendars(),
         store.dump(),
     ]
 
