@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ from timewheel.checks import shown, whole
 from timewheel.errors import ScheduleNotFound
 from timewheel.handles import Page, Pages, Query
 from timewheel.lists import check_page_size, number_token, read_number_token, schedule_query
-from timewheel.model import Now
+from timewheel.model import ZERO_KEY, ClockKind, DueKey, Now
 from timewheel.occurrences import Occurrence, Upcoming, occurrence_of, upcoming_of
 from timewheel.planning.definition import Definition, definition_from_text
 from timewheel.planning.preview import upcoming
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from timewheel.store.port import Store
 
 MOST_UPCOMING = 1_000  # of one preview
+_DUE_PAGE = 10_000
 _log = logging.getLogger("timewheel")
 
 
@@ -90,10 +91,23 @@ class ScheduleViews:
         self, definition: Definition, schedule: str, position: Position | None, n: int, after_us: int | None
     ) -> list[Upcoming]:
         """The preview of a definition; `position` None: of a schedule that is not made yet."""
+        return [upcoming_of(line) for line in upcoming(definition, schedule, position, self.now(), n, after_us)]
+
+    def now(self) -> Now:
+        """Both clocks; while another process keeps the steady time, the wall clock for both."""
         engine = self._engine()
         wall_us = self._desk.wall_us()
-        now = Now(wall_us, wall_us) if engine is None else engine.now()
-        return [upcoming_of(line) for line in upcoming(definition, schedule, position, now, n, after_us)]
+        return Now(wall_us, wall_us) if engine is None else engine.now()
+
+    async def due_times(self, until_us: int) -> AsyncIterator[list[int]]:
+        """When the jobs of the due index are due that are due before that instant (both wall), page by page."""
+        self._guard(False)
+        for lane in await self._store.lanes():
+            shift = self.offset_us() if lane.clock is ClockKind.STEADY else 0
+            after = ZERO_KEY
+            while page := await self._store.due(lane.number, after, until_us - shift, _DUE_PAGE):
+                yield [due_at + shift for due_at, _ in page]
+                after = DueKey(*page[-1])
 
     def occurrences(self, schedule: str, page_size: int = 100, page_token: str | None = None) -> Pages[Occurrence]:
         """See Schedule.occurrences."""

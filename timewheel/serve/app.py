@@ -16,7 +16,7 @@ from starlette.responses import Response
 from starlette.routing import Match
 
 from timewheel.model import SchedulerState
-from timewheel.serve import jobs, schedules
+from timewheel.serve import calendars, forecast, jobs, schedules
 from timewheel.serve.guard import Guard
 from timewheel.serve.making import Maker
 from timewheel.serve.metrics import CONTENT_TYPE, Metrics
@@ -67,21 +67,27 @@ def create_app(
     maker = Maker(scheduler, faults or {}, absent)
     app.include_router(jobs.JobsApi(scheduler, maker).router())
     app.include_router(schedules.SchedulesApi(scheduler, maker).router())
+    app.include_router(calendars.CalendarsApi(scheduler).router())
+    app.include_router(forecast.router(scheduler))
     app.include_router(_Health(scheduler).router())
     app.add_middleware(Guard, hosts=hosts, limits={f"{jobs.PREFIX}/batch": jobs.BATCH_BYTES})
     app.openapi()  # takes tenths of a second, which no request shall cost the event loop later
     return app
 
 
+_DOCUMENTS: list[dict[str, Any]] = []  # the one of this process, once it is made: it is the same for every scheduler
+
+
 def _openapi(app: FastAPI) -> dict[str, Any]:
     """The OpenAPI document, with the problem documents that `documented` refers to."""
-    if app.openapi_schema is None:
+    if not _DOCUMENTS:
         schema = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
         problem = ProblemOut.model_json_schema(ref_template="#/components/schemas/{model}")
         components = schema["components"]["schemas"]
         components |= {**problem.pop("$defs"), "ProblemOut": problem}
-        app.openapi_schema = schema
-    return app.openapi_schema
+        _DOCUMENTS.append(schema)
+    app.openapi_schema = _DOCUMENTS[0]
+    return _DOCUMENTS[0]
 
 
 class _Health:

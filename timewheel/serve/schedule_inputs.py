@@ -25,7 +25,12 @@ Version = Annotated[
     Field(ge=1, le=1 << 53, description="Do it only to this version of the schedule; else 409."),
     WHOLE,
 ]
+WeekdayName = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
 ZoneName = Annotated[str, Field(max_length=64, examples=["Europe/Berlin"])]
+
+
+def _weekend() -> list[WeekdayName]:
+    return ["sat", "sun"]
 
 
 class RuleIn(Given):
@@ -203,9 +208,9 @@ class CalendarIn(Given):
             examples=[["2026-12-25", ["2026-12-28", "2026-12-31"]]],
         ),
     ] = Field(default_factory=list)
-    weekend: Annotated[
-        list[Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]], Field(max_length=7, description="[]: none.")
-    ] = Field(default_factory=lambda: ["sat", "sun"])
+    weekend: Annotated[list[WeekdayName], Field(max_length=7, description="[]: none.")] = Field(
+        default_factory=_weekend
+    )
 
 
 class Asked(Given):

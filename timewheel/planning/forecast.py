@@ -1,0 +1,78 @@
+"""How many slots a schedule has in each of many equal stretches of time, counted without visiting them.
+
+Pure: no asyncio, clock, randomness, files or sockets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from timewheel.model import ClockKind, Now
+from timewheel.planning.definition import Definition
+from timewheel.planning.slots import offset_us, slots_of
+from timewheel.schedule_records import Position
+
+Count = Callable[[int, int], int]
+
+
+class Window(NamedTuple):
+    """Buckets of `bucket_us` from `start_us` on, `buckets` of them; wall microseconds."""
+
+    start_us: int
+    bucket_us: int
+    buckets: int
+
+    @property
+    def end_us(self) -> int:
+        """The first instant after the last bucket."""
+        return self.start_us + self.buckets * self.bucket_us
+
+    def bucket_of(self, instant_us: int) -> int | None:
+        """The number of the bucket that an instant falls into; None: into none."""
+        number = (instant_us - self.start_us) // self.bucket_us
+        return number if 0 <= number < self.buckets else None
+
+
+def foreseen(definition: Definition, position: Position, now: Now, window: Window) -> Iterator[tuple[int, int]]:
+    """(bucket, slots) of each bucket in which the schedule has slots, in order; each step counts once or twice.
+
+    Only slots that are not planned yet. Of a fixed delay at most the one that is known. `max_runs` ends it.
+    """
+    shift = offset_us(now) if position.clock is ClockKind.STEADY else 0
+    if definition.fixed_delay:
+        known = None if position.next_at is None else window.bucket_of(position.next_at + shift)
+        found = iter(()) if known is None else iter([(known, 1)])
+    else:
+        slots = slots_of(definition, position, now)
+
+        def count(first: int, end: int) -> int:
+            after = max(window.start_us + first * window.bucket_us - 1 - shift, position.at)
+            until = window.start_us + end * window.bucket_us - 1 - shift
+            return slots.count(after, until) if until > after else 0
+
+        found = _split(0, window.buckets, count(0, window.buckets), count)
+    return found if definition.max_runs is None else _at_most(found, definition.max_runs - position.made)
+
+
+def _split(first: int, end: int, total: int, count: Count) -> Iterator[tuple[int, int]]:
+    """Halve the buckets [first, end), which have `total` slots, until each part is empty or one bucket."""
+    waiting = [(first, end, total)]
+    while waiting:
+        first, end, total = waiting.pop()
+        if total == 0:
+            continue
+        if end - first == 1:
+            yield first, total
+            continue
+        middle = (first + end) // 2
+        left = count(first, middle)
+        waiting += [(middle, end, total - left), (first, middle, left)]
+
+
+def _at_most(found: Iterator[tuple[int, int]], left: int) -> Iterator[tuple[int, int]]:
+    for bucket, slots in found:
+        if left <= 0:
+            return
+        yield bucket, min(slots, left)
+        left -= slots
