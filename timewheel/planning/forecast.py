@@ -40,6 +40,7 @@ def foreseen(definition: Definition, position: Position, now: Now, window: Windo
     Only slots that are not planned yet. Of a fixed delay at most the one that is known. `max_runs` ends it.
     """
     shift = offset_us(now) if position.clock is ClockKind.STEADY else 0
+    before = 0
     if definition.fixed_delay:
         known = None if position.next_at is None else window.bucket_of(position.next_at + shift)
         found = iter(()) if known is None else iter([(known, 1)])
@@ -52,7 +53,9 @@ def foreseen(definition: Definition, position: Position, now: Now, window: Windo
             return slots.count(after, until) if until > after else 0
 
         found = _split(0, window.buckets, count(0, window.buckets), count)
-    return found if definition.max_runs is None else _at_most(found, definition.max_runs - position.made)
+        if definition.max_runs is not None and window.start_us - 1 - shift > position.at:
+            before = slots.count(position.at, window.start_us - 1 - shift)
+    return found if definition.max_runs is None else _at_most(found, definition.max_runs - position.made - before)
 
 
 def _split(first: int, end: int, total: int, count: Count) -> Iterator[tuple[int, int]]:

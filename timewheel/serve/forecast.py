@@ -18,8 +18,8 @@ from starlette.responses import Response
 from timewheel.model import SECOND_US
 from timewheel.planning.forecast import Window, foreseen
 from timewheel.schedule_records import ScheduleState
-from timewheel.serve import schedule_inputs as inputs
 from timewheel.serve import schedule_outputs as outputs
+from timewheel.serve import schedule_queries as queries
 from timewheel.serve.bodies import StrictRoute
 from timewheel.serve.making import instant_of
 from timewheel.serve.problems import documented, invalid
@@ -48,7 +48,7 @@ class ForecastApi:
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
 
-    async def forecast(self, query: Annotated[inputs.ForecastQuery, Query()]) -> Response:
+    async def forecast(self, query: Annotated[queries.ForecastQuery, Query()]) -> Response:
         """Jobs falling due per bucket: those that exist, and those that schedules will make, as far as rules tell.
 
         Counts nominal times, before jitter. What a misfire, an overlap or a retry will do is not known ahead.
@@ -61,18 +61,18 @@ class ForecastApi:
             await self._count(forecast, schedule, turn)
         return json_response(forecast.view())
 
-    def _window(self, query: inputs.ForecastQuery) -> Window:
+    def _window(self, query: queries.ForecastQuery) -> Window:
         given = instant_of("from", query.from_)
-        start = self._scheduler.standing.now().wall_us if given is None else when_us(given)
+        bucket_us = round(query.bucket_s * SECOND_US)
+        start = self._scheduler.standing.now().wall_us // bucket_us * bucket_us if given is None else when_us(given)
         end_given = instant_of("to", query.to)
         end = start + DAY_S * SECOND_US if end_given is None else when_us(end_given)
         if end <= start:
             raise invalid("to must lie after from", "to")
-        bucket_us = round(query.bucket_s * SECOND_US)
         buckets = -((start - end) // bucket_us)
-        if buckets > inputs.MOST_BUCKETS:
-            least = -(-(end - start) // inputs.MOST_BUCKETS) / SECOND_US
-            text = f"that makes {buckets:,} buckets, and {inputs.MOST_BUCKETS:,} is the most: take {least:g} or more"
+        if buckets > queries.MOST_BUCKETS:
+            least = -(-(end - start) // queries.MOST_BUCKETS) / SECOND_US
+            text = f"that makes {buckets:,} buckets, and {queries.MOST_BUCKETS:,} is the most: take {least:g} or more"
             raise invalid(text, "bucket_s")
         return Window(start, bucket_us, buckets)
 

@@ -7,17 +7,15 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from timewheel.model import DEFAULT_PRIORITY
-from timewheel.options import MAX_KEY, MAX_NAME, MAX_TAGS
+from timewheel.options import MAX_KEY, MAX_TAGS
 from timewheel.policies import MAX_SECONDS
 from timewheel.recurrence.calendar import MOST_DAYS, MOST_NAME
-from timewheel.schedule_records import ScheduleState
-from timewheel.serve.inputs import PAGE_JOBS, WHOLE, Given, Instant, Name, RetryOrAttempts, Seconds, TaskName
+from timewheel.serve.inputs import WHOLE, Given, Instant, Name, RetryOrAttempts, Seconds, TaskName
 
 MOST_ID = 200
-MOST_BUCKETS = 10_000
 PREVIEWED = 1_000
 Id = Annotated[str, Field(min_length=1, max_length=MOST_ID, examples=["payroll"])]
 Version = Annotated[
@@ -211,46 +209,3 @@ class CalendarIn(Given):
     weekend: Annotated[list[WeekdayName], Field(max_length=7, description="[]: none.")] = Field(
         default_factory=_weekend
     )
-
-
-class Asked(Given):
-    """A query: its values are text."""
-
-    model_config = ConfigDict(extra="forbid", strict=False)
-
-
-class SchedulesQuery(Asked):
-    """Which schedules a list shows, by id."""
-
-    state: Annotated[list[ScheduleState], Field(description="One or several states; repeat the parameter.")] = Field(
-        default_factory=list
-    )
-    task: TaskName | None = None
-    queue: Annotated[str | None, Field(min_length=1, max_length=MAX_NAME)] = None
-    page_size: Annotated[int, Field(ge=1, le=PAGE_JOBS)] = 100
-    page_token: Annotated[str | None, Field(min_length=1, max_length=1_000, description="From the page before.")] = None
-
-
-class OccurrencesQuery(Asked):
-    """Which page of a ledger."""
-
-    page_size: Annotated[int, Field(ge=1, le=PAGE_JOBS)] = 100
-    page_token: Annotated[str | None, Field(min_length=1, max_length=500, description="From the page before.")] = None
-
-
-class PreviewQuery(Asked):
-    """How much of what is to come."""
-
-    n: Annotated[int, Field(ge=1, le=PREVIEWED)] = 10
-    after: Annotated[Instant | None, Field(description="Runs after this instant; without: after now.")] = None
-
-
-class ForecastQuery(Asked):
-    """Which stretch of time, in buckets of how many seconds."""
-
-    from_: Annotated[Instant | None, Field(alias="from", description="Without: now.")] = None
-    to: Annotated[Instant | None, Field(description="Without: 24 hours after `from`.")] = None
-    bucket_s: Annotated[
-        float,
-        Field(ge=1, le=366 * 86_400, allow_inf_nan=False, description=f"At most {MOST_BUCKETS:,} buckets in all."),
-    ] = 60.0

@@ -12,6 +12,7 @@ from starlette.responses import Response
 from timewheel.errors import InvalidOption, TimewheelError
 from timewheel.serve import schedule_inputs as inputs
 from timewheel.serve import schedule_outputs as outputs
+from timewheel.serve import schedule_queries as queries
 from timewheel.serve.bodies import StrictRoute
 from timewheel.serve.making import Maker, check_open, instant_of
 from timewheel.serve.problems import documented, invalid
@@ -56,7 +57,7 @@ class SchedulesApi:
         headers = {} if made.schedule is None else _headers(made.schedule)
         return json_response(answer, 201 if made.change == "created" and not body.dry_run else 200, headers)
 
-    async def list(self, query: Annotated[inputs.SchedulesQuery, Query()]) -> Response:
+    async def list(self, query: Annotated[queries.SchedulesQuery, Query()]) -> Response:
         """Schedules that match every condition, by id."""
         try:
             found = self._scheduler.schedules(
@@ -132,13 +133,13 @@ class SchedulesApi:
         answer = {"slots": done.slots, "already_ran": done.already_ran, "made": done.made, "dry_run": done.dry_run}
         return json_response({**answer, "job_ids": [job.id for job in done.jobs]})
 
-    async def preview(self, schedule_id: str, query: Annotated[inputs.PreviewQuery, Query()]) -> Response:
+    async def preview(self, schedule_id: str, query: Annotated[queries.PreviewQuery, Query()]) -> Response:
         """Its next runs, and what it will leave out among them, and why: as far as the rule tells."""
         schedule = await self._scheduler.get_schedule(schedule_id)
         words = schedule.rule.explain()
         return _preview(words, await schedule.preview(query.n, instant_of("after", query.after)))
 
-    async def occurrences(self, schedule_id: str, query: Annotated[inputs.OccurrencesQuery, Query()]) -> Response:
+    async def occurrences(self, schedule_id: str, query: Annotated[queries.OccurrencesQuery, Query()]) -> Response:
         """What became of its occurrences, the newest first. The ledger of a deleted schedule stays, too."""
         try:
             found = self._scheduler.standing.occurrences(schedule_id, query.page_size, query.page_token)
