@@ -120,6 +120,8 @@ def live(world, apart, data, most_moves):
             return
         if what in ("wait", "nap"):
             world.steady += much
+        elif what == "slot":
+            world.wait_for_slot(much)
         elif what == "step":
             world.offset += much
         elif what == "finish":
@@ -152,7 +154,7 @@ def check_ledger(world):
         assert len(world.jobs) <= world.definition.max_runs
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=400, deadline=None)
 @given(st.data())
 def test_a_life_agrees_with_the_model_and_loses_no_slot(data):
     definition, start_us, apart = data.draw(definitions())

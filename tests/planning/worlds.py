@@ -10,7 +10,7 @@ from timewheel.model import JobState, Now
 from timewheel.planning.definition import Definition
 from timewheel.planning.plan import plan
 from timewheel.planning.policies import Misfire, MisfirePolicy, OverlapKind, OverlapPolicy
-from timewheel.planning.position import first_position
+from timewheel.planning.position import first_position, wake_at
 from timewheel.recurrence.cron import Cron
 from timewheel.recurrence.interval import Every
 from timewheel.recurrence.periods import Civil
@@ -111,6 +111,12 @@ class World:
             job._replace(cancel_requested=True) if job.job_id in asked else job for job in self.unfinished
         ]
 
+    def wait_for_slot(self, late_us):
+        """Until so long after the next time that it wants to be planned."""
+        wake = wake_at(self.position)
+        if wake is not None:
+            self.steady += max(0, wake.at + late_us - self.now.on(wake.clock))
+
     def finish(self, number):
         """One of the jobs that do not wait ends, and the first that waits goes on if none is left."""
         running = [job for job in self.unfinished if job.reason != "overlap"]
@@ -149,7 +155,9 @@ def definitions(draw):
 @st.composite
 def moves(draw, apart):
     """What happens next: (what, how much)"""
-    what = draw(st.sampled_from(["wait", "wait", "wait", "nap", "finish", "step", "pause", "plan"]))
+    what = draw(st.sampled_from(["slot", "slot", "slot", "wait", "nap", "finish", "step", "pause", "plan"]))
+    if what == "slot":
+        return what, draw(st.sampled_from([-1, 0, 0, 1, 2 * SECOND, 3 * SECOND + 1, 10 * SECOND, 10 * SECOND + 1]))
     if what in ("wait", "nap", "pause"):
         slots = {"wait": 3, "nap": 40, "pause": 150}[what]
         return what, int(draw(st.floats(0, 1)) * slots * apart) + draw(st.sampled_from([0, 1, 2 * SECOND]))
