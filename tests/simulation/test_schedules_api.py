@@ -6,6 +6,7 @@ import asyncio
 from datetime import UTC, date, datetime, timedelta
 
 import pytest
+from helpers import STORES
 
 from timewheel import (
     Calendar,
@@ -26,7 +27,6 @@ from timewheel import (
     current,
 )
 from timewheel.testing.virtual import T0, VirtualMachine
-from timewheel_storage.memory import MemoryStore
 
 HOUR, DAY = 3600, 86_400
 
@@ -38,9 +38,9 @@ def t0(hours=0.0):
 class Diary:
     """Tasks that write down when they ran, and what they were told of their slot."""
 
-    def __init__(self):
+    def __init__(self, store="memory"):
         self.machine = VirtualMachine(quiet=True)
-        self.store = MemoryStore()
+        self.store = STORES[store]()
         self.lines = []
 
     async def note(self, tag="", seconds=0.0):
@@ -75,9 +75,9 @@ class Diary:
         return [(at - T0) / timedelta(hours=1) for name, at, _ in self.lines if tag is None or name == tag]
 
 
-@pytest.fixture
-def diary():
-    return Diary()
+@pytest.fixture(params=STORES)
+def diary(request):
+    return Diary(request.param)
 
 
 # ---- making ----------------------------------------------------------------------------------------------------------
@@ -225,6 +225,8 @@ importable.runs = 0
 
 def test_only_what_a_new_process_can_find_is_accepted_and_it_finds_it(diary):
     """B68."""
+
+    importable.runs = 0
 
     async def scene(scheduler):
         def nested():

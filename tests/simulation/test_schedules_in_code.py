@@ -6,14 +6,15 @@ import logging
 from datetime import date
 
 import pytest
+from helpers import STORES
 from test_schedules_api import DAY, HOUR, Diary, t0
 
 from timewheel import Calendar, Cron, Every, ScheduleIdRequired, current
 
 
-@pytest.fixture
-def diary():
-    return Diary()
+@pytest.fixture(params=STORES)
+def diary(request):
+    return Diary(request.param)
 
 
 def declaring(*declarations):
