@@ -35,6 +35,12 @@ class Answer(NamedTuple):
         """What a problem says, for people."""
         return detail_of(self.body, f"the server answered {self.status}")
 
+    def good(self) -> Answer:
+        """The answer itself when it is a success. Raises Exit."""
+        if not self.ok:
+            raise self.exit()
+        return self
+
     def exit(self) -> Exit:
         """The end that an answer which is no success means for a command."""
         return Exit(UNAVAILABLE if self.status in (408, 429) or self.status >= 500 else DATA, self.detail)
@@ -80,6 +86,8 @@ class Client:
         if self._session is not None:
             await self._session.close()
 
+    # Paths are given as they go over the wire: names in them are quoted already.
+
     async def get(self, path: str, query: Mapping[str, str | list[str]] | None = None) -> Answer:
         """GET a path of the API."""
         return await self._reach("GET", path, query=query)
@@ -87,6 +95,15 @@ class Client:
     async def post(self, path: str, body: Any) -> Answer:
         """POST JSON to a path of the API."""
         return await self._reach("POST", path, body=body)
+
+    async def put(self, path: str, body: Any) -> Answer:
+        """PUT JSON to a path of the API."""
+        return await self._reach("PUT", path, body=body)
+
+    async def delete(self, path: str, version: int | None = None) -> Answer:
+        """DELETE a path of the API; with `version` only if what is there has it."""
+        headers = {} if version is None else {"If-Match": f'"{version}"'}
+        return await self._reach("DELETE", path, headers=headers)
 
     async def post_patiently(
         self, path: str, body: Any, patience_s: float, waiting: Callable[[Answer], None]
@@ -125,27 +142,41 @@ class Client:
             asked["page_token"] = token
 
     async def _reach(
-        self, method: str, path: str, *, query: Mapping[str, str | list[str]] | None = None, body: Any = None
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str | list[str]] | None = None,
+        body: Any = None,
+        headers: Mapping[str, str] | None = None,
     ) -> Answer:
         try:
-            return await self._ask(method, path, query=query, body=body)
+            return await self._ask(method, path, query=query, body=body, headers=headers)
         except _NO_ANSWER as error:
             raise Exit(UNAVAILABLE, self._unreachable(error)) from None
 
     async def _ask(
-        self, method: str, path: str, *, query: Mapping[str, str | list[str]] | None = None, body: Any = None
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str | list[str]] | None = None,
+        body: Any = None,
+        headers: Mapping[str, str] | None = None,
     ) -> Answer:
         assert self._session is not None, "a client is used with `async with`"
-        url = self.url.with_path(self.url.path.rstrip("/") + path).with_query(query)
+        url = self.url.with_path(self.url.raw_path.rstrip("/") + path, encoded=True).with_query(query)
         # Not ASCII: escapes would triple the size of most of the world's texts.
         data = None if body is None else json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
-        headers = {"Content-Type": "application/json"}
-        request = self._session.request(method, url, data=data, headers=headers, allow_redirects=False)
+        sent = {"Content-Type": "application/json", **(headers or {})}
+        request = self._session.request(method, url, data=data, headers=sent, allow_redirects=False)
         async with request as response:
             text = await response.read()
             return Answer(response.status, self._parsed(text, response), _seconds(response.headers.get("Retry-After")))
 
     def _parsed(self, text: bytes, response: aiohttp.ClientResponse) -> Any:
+        if response.status == 204:
+            return None
         try:
             return json.loads(text)
         except ValueError:

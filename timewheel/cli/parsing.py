@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import os
 from collections.abc import Callable, Coroutine
+from importlib import import_module
 from typing import Any, NoReturn
 
 from timewheel.cli.exits import USAGE, Exit
@@ -39,6 +40,15 @@ def verb(verbs: Any, name: str, text: str, run_it: Callable[[argparse.Namespace]
 def run(command: Coroutine[Any, Any, int]) -> int:
     """Run a command on an event loop of its own."""
     return asyncio.run(command)
+
+
+def run_later(module: str, function: str) -> Callable[[argparse.Namespace], int]:
+    """A command whose module is imported when it runs: others must not need what it needs."""
+
+    def run_it(options: argparse.Namespace) -> int:
+        return run(getattr(import_module(module), function)(options))
+
+    return run_it
 
 
 def port(text: str) -> int:

@@ -65,6 +65,8 @@ class ScheduleMaker:
         check_open(self._scheduler)
         self._maker.check_task(wanted.task)
         self._maker.check_arguments(wanted.task, wanted.args, wanted.kwargs)
+        if wanted.id is not None and ("/" in wanted.id or wanted.id in (".", "..")):
+            raise invalid(f"{shown(wanted.id)} cannot stand in a URL: take an id without /, not . and not ..", "id")
         rule = rule_of(wanted)
         if rule is None:
             raise invalid(f"say when it recurs: give one of {', '.join(_KINDS)}", "cron")
