@@ -103,9 +103,7 @@ class Model:
             refused = Fate(slot, "skipped", "overlap")
         elif there and kind == "QUEUE_ONE" and waiting:
             refused = Fate(slot, "coalesced", "overlap", waiting[0][0])
-        elif there and kind == "QUEUE_ALL" and len(waiting) >= limit:
-            refused = Fate(slot, "skipped", "overlap_limit")
-        elif there and kind == "ALLOW" and there >= limit:
+        elif there and kind in ("QUEUE_ALL", "ALLOW") and (there if kind == "ALLOW" else len(waiting)) >= limit:
             refused = Fate(slot, "skipped", "overlap_limit")
         if refused:
             self.answer.fates.append(refused)

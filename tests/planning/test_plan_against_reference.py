@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reference import has_to_go_back, reference, start_of
-from worlds import TZDATA, World, definitions, moves
+from tests.planning.reference import has_to_go_back, reference, start_of
+from tests.planning.worlds import TZDATA, World, definitions, moves
 from timewheel.model import ClockKind
 from timewheel.planning.position import renewed, wake_at
 from timewheel.recurrence.interval import Every
@@ -143,7 +145,7 @@ def check_ledger(world):
     for turn in range(world.position.turn + 1):
         spans = sorted((row.first_at, row.last_at) for row in rows if row.turn == turn)
         assert spans == [(row.first_at, row.last_at) for row in rows if row.turn == turn], "not in the order of time"
-        assert all(one[1] < other[0] for one, other in zip(spans, spans[1:], strict=False)), "a slot is in two rows"
+        assert all(one[1] < other[0] for one, other in pairwise(spans)), "a slot is in two rows"
         if spans:
             counted = sum(row.count for row in rows if row.turn == turn)
             assert counted == len(slots_between(world, spans[0][0], spans[-1][1])), "a slot is in no row"

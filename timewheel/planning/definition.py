@@ -5,7 +5,7 @@ Pure, but for loading the zone's data.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -119,15 +119,9 @@ def definition_from_text(text: str, calendars: Mapping[str, Calendar]) -> Defini
         )
     try:
         rule = rule_from_data(data.pop("rule"), calendars)
-        misfire, overlap = data.pop("misfire"), data.pop("overlap")
-        definition = Definition(
-            rule=rule,
-            retry=RetryPolicy(**data.pop("retry")),
-            misfire=MisfirePolicy(**misfire | {"kind": Misfire(misfire["kind"])}),
-            overlap=OverlapPolicy(**overlap | {"kind": OverlapKind(overlap["kind"])}),
-            tags=tuple(data.pop("tags")),
-            **data,
-        )
+        parts = {name: _record(kind, data.pop(name)) for name, kind in _RECORDS.items()}
+        _same_fields(data, _PLAIN)
+        definition = Definition(rule=rule, tags=tuple(data.pop("tags")), **data, **parts)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         if isinstance(error, InvalidRule):
             raise
@@ -156,3 +150,27 @@ def _object(text: str) -> dict[str, Any]:
     if not isinstance(data, dict):
         raise InvalidRule(f"{shown(text)} is no schedule", field="definition")
     return data
+
+
+def _record(kind: Callable[..., Any], data: dict[str, Any]) -> Any:
+    """A record that was stored as an object of its fields, all of them."""
+    record = kind(**data)
+    _same_fields(data, frozenset(record._fields))
+    return record
+
+
+def _misfire(kind: str, **others: Any) -> MisfirePolicy:
+    return MisfirePolicy(Misfire(kind), **others)
+
+
+def _overlap(kind: str, **others: Any) -> OverlapPolicy:
+    return OverlapPolicy(OverlapKind(kind), **others)
+
+
+def _same_fields(data: Mapping[str, Any], names: frozenset[str]) -> None:
+    if data.keys() != names:
+        raise ValueError(f"too many or too few fields: {shown(sorted(data.keys() ^ names))}")
+
+
+_RECORDS: dict[str, Callable[..., Any]] = {"retry": RetryPolicy, "misfire": _misfire, "overlap": _overlap}
+_PLAIN = frozenset(field.name for field in fields(Definition)) - {"rule", *_RECORDS}
