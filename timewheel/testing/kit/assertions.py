@@ -18,7 +18,7 @@ from timewheel.model import JobState
 from timewheel.scheduler import Scheduler
 from timewheel.testing.kit.clock import Length, open_clock
 from timewheel.testing.kit.delays import delay_of
-from timewheel.testing.kit.reading import all_jobs
+from timewheel.testing.kit.reading import all_jobs, all_schedules
 from timewheel.times import utc_datetime, when_us
 
 CLOSE = timedelta(milliseconds=1)  # the tick: instants nearer than that are the same
@@ -61,8 +61,8 @@ def assert_scheduled(
     """A job of this task is to run: it is SCHEDULED, WAITING or ACTIVE. Returns all that match, oldest first.
 
     `task` is the function or the name. `at` is an aware datetime, Unix seconds, or a length from now ("2h", a
-    timedelta); a job is at it when less than 1 ms away. `count`: exactly so many match. A failure lists what is
-    scheduled, and in what it differs.
+    timedelta); a job is at it when less than 1 ms away. `count`: exactly so many match. A schedule makes its jobs when
+    they are due, not before: `clock.advance` to a slot. A failure lists what is scheduled, and in what it differs.
     """
     __tracebackhide__ = True
     scheduler = scheduler or the_scheduler()
@@ -145,9 +145,18 @@ def _listed(scheduler: Scheduler, jobs: list[Job[Any]], wanted: _Wanted | None) 
     lines = [f"it is {now}; " + ("scheduled:" if live else "nothing is scheduled")]
     lines += [f"  {line_of(job, now)}{_note(job, wanted)}" for job in live[:MOST_LINES]]
     lines += [f"  and {len(live) - MOST_LINES} more"] if len(live) > MOST_LINES else []
+    lines += _schedules(scheduler, wanted)
     ended = Counter(job.state.value for job in jobs if job.state.final)
     lines += ["ended: " + ", ".join(f"{number} {state}" for state, number in ended.items())] if ended else []
     return "\n".join(lines)
+
+
+def _schedules(scheduler: Scheduler, wanted: _Wanted | None) -> list[str]:
+    """The schedules of the task that was looked for (all, if none was): their jobs exist only once they are due."""
+    found = [one for one in all_schedules(scheduler) if wanted is None or one.task == wanted.task]
+    lines = [f"  {one.id}: {one.task}, {one.state}, next at {one.next_at}" for one in found[:MOST_LINES]]
+    more = [f"  and {len(found) - MOST_LINES} more"] if len(found) > MOST_LINES else []
+    return ["schedules, which make their jobs when these are due:", *lines, *more] if lines else []
 
 
 def jobs_are(number: int) -> str:

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from timewheel.errors import InvalidOption, TimewheelError
 from timewheel.job import Job
+from timewheel.schedule import Schedule
 from timewheel.scheduler import Scheduler
 from timewheel.times import utc_datetime
 
@@ -22,12 +23,23 @@ def all_jobs(scheduler: Scheduler) -> list[Job[Any]]:
     return at_once(read(), scheduler)[::-1]
 
 
+def all_schedules(scheduler: Scheduler) -> list[Schedule[Any]]:
+    """Every schedule in the journal, by id. Raises as `all_jobs`."""
+
+    async def read() -> list[Schedule[Any]]:
+        return [schedule async for schedule in scheduler.schedules(page_size=1000)]
+
+    return at_once(read(), scheduler)
+
+
 def has_jobs_to_come(scheduler: Scheduler) -> bool:
-    """Whether a job is scheduled for later than now; True as well where nobody can say."""
+    """Whether a job is scheduled for later than now, or a schedule will make one; True as well where nobody can say."""
 
     async def read() -> bool:
         now = utc_datetime(scheduler._system.clock.wall_us())
-        return any([job.due_at > now async for job in scheduler.jobs(state="SCHEDULED", page_size=1000)])
+        if any([job.due_at > now async for job in scheduler.jobs(state="SCHEDULED", page_size=1000)]):
+            return True
+        return any([schedule.next_at is not None async for schedule in scheduler.schedules(page_size=1000)])
 
     try:
         return at_once(read(), scheduler)
