@@ -70,13 +70,14 @@ class ScheduleViews:
         return await self._read_calendars()
 
     async def _read_calendars(self) -> dict[str, Calendar]:
-        self._calendars = {}
+        found: dict[str, Calendar] = {}
         for name, text in (await self._store.calendars()).items():
             try:
-                self._calendars[name] = Calendar.from_data(json.loads(text))
+                found[name] = Calendar.from_data(json.loads(text))
             except ValueError as error:
                 _log.error("the calendar %s cannot be read: %s", name, error)
-        return self._calendars
+        self._calendars = found
+        return found
 
     async def preview(self, schedule: str, n: int = 10, after: datetime | float | None = None) -> list[Upcoming]:
         """See Schedule.preview."""

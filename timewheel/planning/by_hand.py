@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from timewheel.planning.roster import Roster
 
 _JOBS_A_CHANGE = 100
+_AT_ONCE_US = 1_000  # triggers at one instant are told apart by as many microseconds
 _LEDGER_PAGE = 500
 _MOST_SEEN = 100_000  # slots of one backfill; the rest is left out
 _SEEN_A_TURN = 50
@@ -70,7 +71,7 @@ class ByHand:
             admission = Admission(definition.overlap, unfinished, definition.misfire.catch_up_max)
             verdict = Verdict(Fate.JOB) if force else admission.admit()
             now, record = self._roster.now(), kept.here
-            nominal = kept.last_manual = max(now.on(definition.clock), kept.last_manual + 1)
+            nominal = _free_name(kept, definition.clock, now)
             change = self._by_verdict(record, definition, verdict, nominal, now)
             if not force:
                 change.hold, change.supersede = admission.hold, admission.replaces
@@ -189,6 +190,16 @@ def _slots(definition: Definition, position: Position, span: _Span, now: Now) ->
         back = max(0, (position.at - span.start) // interval_us + 2)
         position = position._replace(at=position.at - back * interval_us)
     return slots_of(definition, position, now)
+
+
+def _free_name(kept: Kept, clock: ClockKind, now: Now) -> int:
+    """Now, or as many microseconds later as others were triggered at this very instant."""
+    last_clock, last = kept.last_manual
+    nominal = now.on(clock)
+    if clock is last_clock and nominal <= last < nominal + _AT_ONCE_US:
+        nominal = last + 1
+    kept.last_manual = clock, nominal
+    return nominal
 
 
 def _span(definition: Definition, start_us: int, end_us: int, now: Now) -> _Span:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from timewheel.model import ClockKind
 from timewheel.planning.custody import Custody
 from timewheel.planning.definition import Definition
 from timewheel.schedule_records import ScheduleRecord
@@ -10,8 +11,20 @@ from timewheel.schedule_records import ScheduleRecord
 class Kept:
     """One schedule in memory. `record` is None when there is none of this id (any more)."""
 
-    __slots__ = ("attending", "custody", "definition", "finished_at", "last_manual", "record", "rest_until", "retry",
-                 "stale", "started", "text")  # fmt: skip
+    __slots__ = (
+        "attending",
+        "custody",
+        "definition",
+        "finished_at",
+        "last_manual",
+        "look",
+        "record",
+        "rest_until",
+        "retry",
+        "stale",
+        "started",
+        "text",
+    )
 
     def __init__(self, record: ScheduleRecord | None) -> None:
         self.record = record
@@ -19,12 +32,13 @@ class Kept:
         self.definition: Definition | None = None  # as `text` says; read when it is first needed
         self.text: str | None = None
         self.stale = False
+        self.look = False  # whatever its times say
         self.retry = False  # PARKED: what it lacked may be there
         self.started = False  # what an earlier process may have left half done was looked at
         self.rest_until: int | None = None  # steady
         self.attending: set[int] = set()  # of a fixed delay: the jobs whose end it waits for
         self.finished_at: int | None = None  # steady; when the last of them ended
-        self.last_manual = 0
+        self.last_manual = ClockKind.WALL, -1  # what the newest trigger is called
 
     @property
     def here(self) -> ScheduleRecord:

@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from itertools import pairwise
 
-from timewheel.model import JobRecord, JobState, OriginKind, WaitingReason
+from timewheel.model import ClockKind, JobRecord, JobState, OriginKind, WaitingReason
 from timewheel.schedule_records import Fate, OccurrenceRecord, SkipReason
 from timewheel.testing.laws import Dump, demand
 
@@ -68,14 +68,21 @@ def slots_are_accounted_for_once(dump: Dump) -> None:
 
 
 def positions_cover_the_ledger(dump: Dump) -> None:
-    """I5: what the rule has a row for, in this turn, lies behind the schedule: it will not be planned again."""
+    """I5: what the rule has a row for, in this turn, lies behind the schedule: it will not be planned again.
+
+    An interval that is to begin at a later time stands one interval before its first slot, wherever that may be.
+    """
     for row in dump["ledger"].values():
         schedule = dump["schedules"].get(row.schedule)
         if schedule is None or row.kind is not OriginKind.RULE:
             continue
         position = schedule.position
         if (row.clock, row.turn) == (position.clock, position.turn):
-            demand(row.last_at <= position.at, "I5", "a slot lies before its schedule that has a row", row, schedule)
+            here = position.at if position.clock is ClockKind.WALL or position.next_at is None else position.next_at - 1
+            is_over = position.clock is ClockKind.STEADY and position.next_at is None
+            demand(
+                is_over or row.last_at <= here, "I5", "a slot lies before its schedule that has a row", row, schedule
+            )
 
 
 def schedules_are_whole(dump: Dump) -> None:

@@ -71,6 +71,7 @@ class Whole(Checker):
             grace = what.get("misfire_grace_s")
             cls.demand(job.misfire_grace_us == (None if grace is None else round(grace * 1e6)), "another grace", job)
             cls.demand(job.idempotency_key == what.get("key"), "another key", job, what)
+            cls.demand(job.concurrency_key == what.get("concurrency_key"), "another concurrency key", job, what)
 
 
 class OneKey(Checker):

@@ -44,7 +44,8 @@ class Misfires(Checker):
         """`watched`: when this life began, and when its machine woke or its clock was set."""
         for job_id, job in record.after["jobs"].items():
             old = record.before["jobs"].get(job_id)
-            if job.state is JobState.SKIPPED and (old is None or old.state is not JobState.SKIPPED):
+            skipped_now = old is None or old.state is not JobState.SKIPPED
+            if job.state is JobState.SKIPPED and job.misfire_grace_us is not None and skipped_now:
                 until = job.due_at + job.misfire_grace_us
                 since = max((now.on(job.due_clock) for now in record.watched), default=0)
                 cls.demand(until < since + NOTICED_US, f"SKIPPED, {until - since} us before its grace ended", job)

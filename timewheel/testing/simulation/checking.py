@@ -66,6 +66,8 @@ def attempt_of(record: LifeRecord, fact: Began | Ended) -> AttemptRecord | None:
 
 
 def tagged(world: World, record: LifeRecord) -> Iterator[tuple[str, JobRecord]]:
-    """(tag, job) of every job in the journal."""
+    """(tag, job) of every job in the journal that users made one by one."""
     for job_id, job in record.after["jobs"].items():
+        if job.origin is not None:
+            continue
         yield world.journal.tags.get(job_id, ""), job

@@ -6,8 +6,9 @@ import random
 from typing import Any
 
 from timewheel.testing.simulation import moves_of_machines, moves_of_users  # noqa: F401  they register themselves
+from timewheel.testing.simulation.drawing_schedules import StandingDrawing
 from timewheel.testing.simulation.handlers import ENDINGS, FINE, PLAIN_ENDINGS
-from timewheel.testing.simulation.moves import MoveKind
+from timewheel.testing.simulation.moves import kinds_of
 from timewheel.testing.simulation.plan import Fault, Life, Move, Plan
 
 QUEUES = ["default", "default", "default", "rated", "narrow", "tight"]
@@ -25,6 +26,7 @@ class Drawing:
         self.handlers = random.Random(f"{seed} handlers")
         self.fate = random.Random(f"{seed} fate")
         self.storage = random.Random(f"{seed} faults")
+        self.standing = StandingDrawing(seed)
         self._tags: list[str] = []
         self._count = 0
 
@@ -96,7 +98,7 @@ class Drawing:
             lives.append(self._life())
             while self.fate.random() < 0.2:  # it dies again while it recovers
                 lives.append(self._stillborn())
-        return Plan(seed, store, lives, self._limits())
+        return Plan(seed, store, lives, self._limits(), self.standing.began)
 
     def _limits(self) -> dict[str, Any]:
         rate = {"count": 4, "per_s": 1, "burst": 2}
@@ -115,6 +117,7 @@ class Drawing:
         life.moves = self._moves(life.length_s)
         life.faults = self._faults(life)
         self._night(life)
+        self.standing.join(self, life)
         return life
 
     def _end(self) -> str:
@@ -139,14 +142,14 @@ class Drawing:
 
     def _moves(self, length_s: float) -> list[Move]:
         chance = self.chance
-        kinds = sorted(MoveKind.kinds)
-        weights = [MoveKind.kinds[kind].weight for kind in kinds]
+        kinds = kinds_of("users")
+        weights = [kind.weight for kind in kinds.values()]
         moves = []
         at_s = 0.0
-        for kind in chance.choices(kinds, weights, k=chance.choice([10, 30, 45])):
+        for kind in chance.choices([*kinds], weights, k=chance.choice([10, 30, 45])):
             if chance.random() < 0.5:
                 at_s = round(chance.random() * min(length_s, 6), 4)
-            what = MoveKind.kinds[kind].draw(self)
+            what = kinds[kind].draw(self)
             moves.append(Move(kind, at_s, what, self._moment(kind, what)))
         for move in moves:
             if move.on is not None:

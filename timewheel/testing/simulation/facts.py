@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from timewheel.model import ClockKind, Now
+from timewheel.schedule_records import ScheduleRecord, UnfinishedJob
+from timewheel.store.changes import Planned, PlanOccurrences
 from timewheel.testing.invariants import Dump
 from timewheel.testing.simulation.plan import Life
 
@@ -74,6 +76,69 @@ class Shaped(NamedTuple):
     queue: str
 
 
+class Put(NamedTuple):
+    """A schedule was written: made when `before` is None. `now`: of the commit."""
+
+    elapsed_us: int
+    schedule: str
+    before: ScheduleRecord | None
+    record: ScheduleRecord
+    now: Now
+
+
+class Dropped(NamedTuple):
+    """A schedule was deleted."""
+
+    elapsed_us: int
+    schedule: str
+    before: ScheduleRecord | None
+    now: Now
+
+
+class Carried(NamedTuple):
+    """A plan of a schedule was carried out.
+
+    `before`: the schedule as it was; `busy`, `left`: its jobs that were not final before the batch, and after it.
+    `calendars`: the place of those that held then in the book.
+    """
+
+    elapsed_us: int
+    schedule: str
+    change: PlanOccurrences
+    made: Planned
+    now: Now
+    before: ScheduleRecord
+    busy: tuple[UnfinishedJob, ...]
+    left: tuple[UnfinishedJob, ...]
+    calendars: int
+
+
+class Freed(NamedTuple):
+    """Jobs that waited became SCHEDULED."""
+
+    elapsed_us: int
+    job_ids: tuple[int, ...]
+
+
+class Over(NamedTuple):
+    """A job became final."""
+
+    elapsed_us: int
+    job_id: int
+    now: Now
+
+
+class Told(NamedTuple):
+    """What the handler of a schedule's job was told of it: instants in wall microseconds."""
+
+    elapsed_us: int
+    job_id: str
+    schedule: str
+    nominal_us: int
+    missed: int | None  # how many
+    offset_us: int  # wall minus steady, then
+
+
 class Note(NamedTuple):
     """Anything else: that a life began or ended, a clock was set, and so on."""
 
@@ -82,7 +147,7 @@ class Note(NamedTuple):
     facts: tuple[Any, ...] = ()
 
 
-Fact = Began | Ended | Asked | Answered | Token | Shaped | Note
+Fact = Began | Ended | Asked | Answered | Token | Shaped | Put | Dropped | Carried | Freed | Over | Told | Note
 
 
 @dataclass(slots=True)
@@ -111,6 +176,7 @@ class LifeRecord:
     stopped_us: int = 0  # awake, when stop was called
     notices: list[Any] = field(default_factory=list)
     entries: list[tuple[int, int, str, str]] = field(default_factory=list)  # journal entries of this life
+    schedules: dict[str, ScheduleRecord] = field(default_factory=dict)  # by its end, as the book has them
 
     @property
     def clean(self) -> bool:

@@ -12,7 +12,7 @@ Kinds of faults, all in a commit that the plan names:
     read        not the commit fails, but the next `times` reads: JournalUnavailable
 
 One with `on` = [event, tag] comes in the first commit with that change of that job ("submitting", "claiming",
-"settling", "cancelling", "moving"), whatever its number.
+"settling", "cancelling", "moving"), or of that schedule ("planning", "writing"), whatever its number.
 """
 
 from __future__ import annotations
@@ -25,32 +25,13 @@ from typing import Any
 
 from timewheel.errors import JournalBusy, JournalFull, JournalOwned, JournalUnavailable, JournalUnknown
 from timewheel.model import SECOND_US
-from timewheel.store.changes import Cancel, Change, Claim, Outcome, Reschedule, Settle, Submit
+from timewheel.store.changes import Change, Outcome
 from timewheel.store.port import Owner, Ownership, Stamp
+from timewheel.testing.simulation.book import Book
 from timewheel.testing.simulation.plan import Fault
 from timewheel.testing.simulation.stores import crashed
+from timewheel.testing.simulation.subjects import Event, note_tags, standing_events, subjects
 from timewheel.testing.virtual import VirtualMachine
-
-TAG = "tag "  # what the tags of simulated jobs begin with
-_VERBS: dict[type, tuple[str, str]] = {
-    Submit: ("submitting", "submitted"),
-    Settle: ("settling", "settled"),
-    Cancel: ("cancelling", "cancelled"),
-    Reschedule: ("moving", "moved"),
-}
-
-
-def subjects(changes: Sequence[Change]) -> list[tuple[str, str, int]]:
-    """(event before the write, event after it, job id) of every change that is about a job."""
-    found = []
-    for change in changes:
-        if isinstance(change, Claim):
-            found += [("claiming", "claimed", job_id) for job_id in change.job_ids]
-        elif isinstance(change, Submit):
-            found.append((*_VERBS[Submit], change.request.job_id))
-        elif isinstance(change, Settle | Cancel | Reschedule):
-            found.append((*_VERBS[type(change)], change.job_id))
-    return found
 
 
 class FaultyJournal:
@@ -60,8 +41,9 @@ class FaultyJournal:
     write. `tags` are the tags of all jobs that were ever submitted; `counts` is what was done, by kind.
     """
 
-    def __init__(self, inner: Any, machine: VirtualMachine, seed: int, counts: Counter[str]) -> None:
+    def __init__(self, inner: Any, machine: VirtualMachine, seed: int, counts: Counter[str], book: Book) -> None:
         self.inner = inner
+        self.book = book
         self.counts = counts
         self.died = asyncio.Event()
         self.happened: Callable[[str, str], None] = lambda event, tag: None
@@ -95,7 +77,7 @@ class FaultyJournal:
 
     def another(self) -> FaultyJournal:
         """A second process' way to the same journal, without faults of its own."""
-        heir = FaultyJournal(self.inner.another(), self._machine, self._machine.boots, self.counts)
+        heir = FaultyJournal(self.inner.another(), self._machine, self._machine.boots, self.counts, self.book)
         heir.happened, heir.tags = self.happened, self.tags
         heir.begin([], self.commit_s, self.read_s)
         heir.may_own = False
@@ -136,7 +118,9 @@ class FaultyJournal:
         await self._before(fault)
         outcomes: list[Outcome] = []
         if fault is None or fault.what.get("written", True):
+            busy = await self.book.before(self.inner, changes)
             outcomes = await self.inner.commit(changes, stamp)
+            await self.book.after(self.inner, changes, outcomes, stamp.now, busy)
             self.went_back_us = max(self.went_back_us, self._steady_us - stamp.now.steady_us)
             self._steady_us = stamp.now.steady_us
             for _, event, tag in about:
@@ -145,12 +129,11 @@ class FaultyJournal:
         await self._pass(self.commit_s / 2)
         return outcomes
 
-    def _subjects(self, changes: Sequence[Change]) -> list[tuple[str, str, str]]:
-        """(event before the write, event after it, tag) of every change that is about a job."""
-        for change in changes:
-            if isinstance(change, Submit) and change.request.tags:
-                self.tags[change.request.job_id] = change.request.tags[0].removeprefix(TAG)
-        return [(before, after, self.tags.get(job_id, "")) for before, after, job_id in subjects(changes)]
+    def _subjects(self, changes: Sequence[Change]) -> list[Event]:
+        """(event before the write, event after it, tag) of every change that is about a job or a schedule."""
+        note_tags(changes, self.tags)
+        found = [(before, after, self.tags.get(job_id, "")) for before, after, job_id in subjects(changes)]
+        return [*found, *standing_events(changes)]
 
     def _trapped(self, about: list[tuple[str, str, str]]) -> Fault | None:
         """The fault that waited for one of these events."""
@@ -228,7 +211,27 @@ class FaultyJournal:
         """See Store.job."""
         return await self._read(self.inner.job, job_id)
 
-    async def _read(self, read: Callable[..., Any], *arguments: Any) -> Any:
+    async def unfinished(self, schedules: Sequence[str], *, limit: int = 1_000) -> Any:
+        """See Store.unfinished."""
+        return await self._read(self.inner.unfinished, schedules, limit=limit)
+
+    async def schedule(self, schedule: str) -> Any:
+        """See Store.schedule."""
+        return await self._read(self.inner.schedule, schedule)
+
+    async def schedules(self, which: Any, **page: Any) -> Any:
+        """See Store.schedules."""
+        return await self._read(self.inner.schedules, which, **page)
+
+    async def ledger(self, schedule: str, **page: Any) -> Any:
+        """See Store.ledger."""
+        return await self._read(self.inner.ledger, schedule, **page)
+
+    async def calendars(self) -> Any:
+        """See Store.calendars."""
+        return await self._read(self.inner.calendars)
+
+    async def _read(self, read: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
         self.reading += 1
         try:
             await self._pass(self.read_s / 2)
@@ -236,7 +239,7 @@ class FaultyJournal:
                 self._bad_reads -= 1
                 self._count("read")
                 raise JournalUnavailable("an I/O error from a read (simulated)", path=self.inner.path)
-            answer = await read(*arguments)
+            answer = await read(*arguments, **named)
             await self._pass(self.read_s / 2)
             return answer
         finally:

@@ -61,9 +61,9 @@ def begin(world: World, life: Life) -> LifeRecord:
 async def close(world: World) -> None:
     """Complete the record of a life that has ended."""
     record, journal = world.record, world.journal
-    record.longest_commit_us = journal.longest_commit_us
-    record.faulted = journal.faulted
+    record.longest_commit_us, record.faulted = journal.longest_commit_us, journal.faulted
     record.acknowledged = dict(world.users.acknowledged)
+    record.schedules = dict(journal.book.schedules)
     world.note("life ended", record.how)
     world.counts[f"life ended: {record.how}"] += 1
     record.after = await journal.inner.dump()

@@ -1,7 +1,8 @@
 """The moves of a simulation: what users, machines and strangers do, each a class of its own.
 
-To add one, write a class in `moves_of_users` or `moves_of_machines`: `weight` says how often it is drawn, `draw` fills
-in its fields (plain data: the plan is kept as JSON), and `play` does it. It is registered by its name in lower case.
+To add one, write a class in `moves_of_users`, `moves_of_schedules` or `moves_of_machines`: `weight` says how often it
+is drawn, `draw` fills in its fields (plain data: the plan is kept as JSON), and `play` does it. It is registered by its
+name in lower case.
 """
 
 from __future__ import annotations
@@ -22,9 +23,11 @@ class MoveKind:
 
     kinds: ClassVar[dict[str, type[MoveKind]]] = {}
     weight: ClassVar[float] = 1.0
+    stream: ClassVar[str] = "users"  # of chance, from which it is drawn: "users" or "schedules"
 
     def __init_subclass__(cls) -> None:
-        cls.kinds[cls.__name__.lower()] = cls
+        if "play" in vars(cls):
+            cls.kinds[cls.__name__.lower()] = cls
 
     @staticmethod
     def draw(drawing: Drawing) -> What:
@@ -34,6 +37,11 @@ class MoveKind:
     @staticmethod
     async def play(world: World, what: What) -> None:
         """Do it."""
+
+
+def kinds_of(stream: str) -> dict[str, type[MoveKind]]:
+    """The kinds that are drawn from a stream of chance, by name."""
+    return {name: MoveKind.kinds[name] for name in sorted(MoveKind.kinds) if MoveKind.kinds[name].stream == stream}
 
 
 async def play_move(world: World, move: Move) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from timewheel import JobState, Scheduler
 from timewheel.model import SECOND_US
 from timewheel.testing.invariants import demand
+from timewheel.testing.simulation import peace_schedules
 from timewheel.testing.simulation.facts import Began
 
 if TYPE_CHECKING:
@@ -28,8 +29,11 @@ async def make_peace(world: World, scheduler: Scheduler) -> None:
         await world.users.queue("resume", queue, {})
     behind_us = world.latest_wall_us - world.machine.clock.wall_us()
     world.step(behind_us / SECOND_US + 7200)  # whatever was scheduled by a clock that was set back
+    await peace_schedules.settle(world)
     await drain(scheduler)
+    await peace_schedules.drained(world)
     await on_time(world)
+    await peace_schedules.on_time(world)
     await told(world)
     await patient(world)
     await meddled(world)

@@ -21,7 +21,8 @@ class Move:
     """Something that is done: `at_s` seconds after the life began, or as long after `on` = [event, tag] happened.
 
     Events: submitting, submitted, claiming, claimed, settling, settled (a commit with that change of the job is about
-    to be written, was written), entered, leaving (its handler). See `timewheel.testing.simulation.moves` for kinds.
+    to be written, was written), entered, leaving (its handler); of a schedule, which is the tag of its jobs, too,
+    planning, planned (its slots), writing, written (what it is to be). Kinds: `timewheel.testing.simulation.moves`.
     """
 
     kind: str
@@ -97,6 +98,7 @@ class Plan:
     store: str
     lives: list[Life]
     limits: dict[str, Any] = field(default_factory=dict)
+    began: str | None = None  # when its wall clock begins, as an ISO datetime; None: when every virtual machine's does
 
     def to_json(self) -> str:
         """As one line of JSON."""

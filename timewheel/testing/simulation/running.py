@@ -14,6 +14,7 @@ from timewheel.testing.invariants import Violated
 from timewheel.testing.simulation import (  # noqa: F401  they register themselves
     checkers_journal,
     checkers_laws,
+    checkers_ledger,
     checkers_starts,
     checkers_time,
 )

@@ -25,7 +25,7 @@ from timewheel.errors import JournalUnavailable, TimewheelError, WaitTimeout
 from timewheel.model import SECOND_US, ClockKind, SchedulerState
 from timewheel.testing.invariants import Violated
 from timewheel.testing.simulation.facts import Answered, Asked
-from timewheel.testing.simulation.journals import TAG
+from timewheel.testing.simulation.subjects import TAG
 
 if TYPE_CHECKING:
     from timewheel.testing.simulation.world import World
@@ -49,11 +49,13 @@ class Users:
         self.acknowledged: dict[str, str] = {}  # id -> tag
         self.asked: dict[str, What] = {}  # tag -> what was asked for, acknowledged or not
         self.waiting: dict[int, str] = {}  # calls that have not come back
+        self.retries = RETRIES
         self._numbers = 0
 
     def begin(self, scheduler: Scheduler) -> None:
         """Go on with another scheduler."""
         self.scheduler = scheduler
+        self.world.standing.seen = {}
         self.jobs = {}
         self.waiting = {}
 
@@ -83,7 +85,7 @@ class Users:
             self._acknowledge(what["tag"], job)
             return "created" if job.created else "existed"
 
-        await self._ask("submit", what["tag"], go, what.get("give_up_s"))
+        await self.ask("submit", what["tag"], go, what.get("give_up_s"))
 
     async def submit_many(self, what: What) -> None:
         """Make several jobs in one call."""
@@ -96,24 +98,24 @@ class Users:
                 call = each.get("task", "act"), each["tag"], {**each["script"], "queue": each.get("queue", "default")}
                 drafts.append(self._options(each).new(timedelta(seconds=abs(each["delay_s"])), *call))
             try:
-                jobs = await self._scheduler().at_many(drafts)
+                jobs = await self.the_scheduler.at_many(drafts)
             except PartlyScheduled as partly:
                 jobs = partly.jobs
             for job in jobs:
                 self._acknowledge(job.args[0], job)
             return f"{len(jobs)}"
 
-        await self._ask("at_many", "", go, what.get("give_up_s"))
+        await self.ask("at_many", "", go, what.get("give_up_s"))
 
     async def cancel(self, tag: str, give_up_s: float | None = None) -> None:
         """Cancel a job, if it is known."""
         if job := self.jobs.get(tag):
-            await self._ask("cancel", tag, lambda: job.cancel("planned"), give_up_s, job_id=job.id)
+            await self.ask("cancel", tag, lambda: job.cancel("planned"), give_up_s, job_id=job.id)
 
     async def reschedule(self, tag: str, clock: str, delay_s: float, give_up_s: float | None = None) -> None:
         """Move a job, if it is known."""
         job = self.jobs.get(tag)
-        engine = self._scheduler()._engine
+        engine = self.the_scheduler._engine
         if job is None or engine is None:
             return
         when: Any
@@ -123,7 +125,7 @@ class Users:
         else:
             when = self.world.machine.now() + timedelta(seconds=delay_s)
             target = (ClockKind.WALL, round(when.timestamp() * SECOND_US))
-        await self._ask("reschedule", tag, lambda: job.reschedule(when), give_up_s, job_id=job.id, target=target)
+        await self.ask("reschedule", tag, lambda: job.reschedule(when), give_up_s, job_id=job.id, target=target)
 
     async def wait(self, tag: str, timeout_s: float) -> None:
         """Wait for a job's end; what comes must be final."""
@@ -135,23 +137,23 @@ class Users:
                     raise Violated("I1", "wait() gave a job that is not final", done)
                 return f"{done.state}"
 
-            await self._ask("wait", tag, go, None, job_id=job.id)
+            await self.ask("wait", tag, go, None, job_id=job.id)
 
     async def cancel_all(self, which: What) -> None:
         """Cancel every job that matches."""
 
         async def go() -> str:
-            answer = await self._scheduler().jobs(**which).cancel(reason="planned, all")
+            answer = await self.the_scheduler.jobs(**which).cancel(reason="planned, all")
             return f"{answer}"
 
-        await self._ask("cancel all", str(which), go, None)
+        await self.ask("cancel all", str(which), go, None)
 
     async def queue(self, verb: str, queue: str, what: What) -> None:
         """Pause, resume or update a queue."""
         rate = Rate(**what["rate"]) if what.get("rate") else None
 
         async def go() -> str:
-            handle = self._scheduler().queue(queue)
+            handle = self.the_scheduler.queue(queue)
             if verb == "update":
                 self.world.limits.reshape(queue, what)
                 await handle.update(rate=rate, concurrency=what.get("concurrency"))
@@ -159,22 +161,22 @@ class Users:
                 await (handle.pause() if verb == "pause" else handle.resume())
             return "done"
 
-        await self._ask(verb, queue, go, None)
+        await self.ask(verb, queue, go, None)
 
     async def look(self) -> None:
         """Read what there is to read."""
 
         async def go() -> str:
-            page = await self._scheduler().jobs(page_size=5)
+            page = await self.the_scheduler.jobs(page_size=5)
             for job in page.items:
                 await job.attempts()
             return f"{len(page)}"
 
-        await self._ask("look", "", go, None)
+        await self.ask("look", "", go, None)
 
     # ---- what they were told -----------------------------------------------------------------------------------------
 
-    async def _ask(
+    async def ask(
         self,
         verb: str,
         tag: str,
@@ -183,7 +185,9 @@ class Users:
         *,
         job_id: str = "",
         target: tuple[ClockKind, int] | None = None,
+        explains: Callable[[TimewheelError], bool] = lambda error: False,
     ) -> None:
+        """Call a verb and write down question and answer; an error that neither the faults nor `explains` explain..."""
         self._numbers += 1
         number = self._numbers
         self.world.add(Asked(self.world.elapsed_us, number, verb, tag, job_id, target))
@@ -198,7 +202,8 @@ class Users:
         except IdempotencyConflict as conflict:
             how, answer = "refused", f"IdempotencyConflict {conflict.job_id}"
         except TimewheelError as error:
-            self._judge(verb, tag, error)
+            if not explains(error):
+                self._judge(verb, tag, error)
             how, answer = "refused", type(error).__name__
         finally:
             self.waiting.pop(number, None)
@@ -213,7 +218,7 @@ class Users:
             JournalFull: kinds & {"full"},
             JournalUnavailable: kinds & {"read", "gone", "reopen"},
             SchedulerFailed: self.world.may_fail(),
-            NotStarted: self._scheduler().state is not SchedulerState.RUNNING,
+            NotStarted: self.the_scheduler.state is not SchedulerState.RUNNING,
             InvalidTask: self.world.life.without,
         }
         if not explained.get(type(error)):
@@ -226,13 +231,19 @@ class Users:
         self.jobs[tag] = job
         self.acknowledged[job.id] = tag
 
-    def _scheduler(self) -> Scheduler:
+    @property
+    def the_scheduler(self) -> Scheduler:
+        """The one that lives."""
         assert self.scheduler is not None, "users come to a scheduler that was made"
         return self.scheduler
 
     def _options(self, what: What) -> Any:
         options: dict[str, Any] = {"tags": [TAG + what["tag"]], "retry": RETRIES[what.get("retry", "thrice")]}
-        options |= {name: what[name] for name in ("queue", "priority", "timeout_s", "misfire_grace_s") if name in what}
+        options |= {
+            name: what[name]
+            for name in ("queue", "priority", "timeout_s", "misfire_grace_s", "concurrency_key")
+            if name in what
+        }
         if "key" in what:
             options["idempotency_key"] = what["key"]
-        return self._scheduler().options(**options)
+        return self.the_scheduler.options(**options)

@@ -11,19 +11,22 @@ import hashlib
 import logging
 from collections import Counter, defaultdict
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 
 from timewheel import Scheduler
 from timewheel.model import SECOND_US, Now
 from timewheel.testing.invariants import Dump, Violated
-from timewheel.testing.simulation.facts import Began, Ended, Fact, LifeRecord, Note, Shaped, Token
+from timewheel.testing.simulation.book import Book
+from timewheel.testing.simulation.facts import Began, Ended, Fact, LifeRecord, Note, Shaped, Token, Told
 from timewheel.testing.simulation.handlers import TASKS, Handlers
 from timewheel.testing.simulation.journals import FaultyJournal
 from timewheel.testing.simulation.limits import LimitsBook
 from timewheel.testing.simulation.plan import Life, Move, Plan
+from timewheel.testing.simulation.standing import StandingUsers
 from timewheel.testing.simulation.stores import STORES
 from timewheel.testing.simulation.users import Users
-from timewheel.testing.virtual import VirtualMachine
+from timewheel.testing.virtual import T0, VirtualMachine
 
 TABLES = ("jobs", "attempts", "keys", "limits", "queues", "schedules", "ledger", "calendars")
 EMPTY: Dump = {name: {} for name in TABLES} | {"importable": []}
@@ -42,12 +45,15 @@ class World:
         self.lives: list[LifeRecord] = []
         self.first_violation: Violated | None = None
         self._teller = teller
-        self.machine = VirtualMachine(seed=plan.seed, shuffle=True)
-        self.journal = FaultyJournal(STORES[plan.store](), self.machine, plan.seed, self.counts)
+        wall = T0 if plan.began is None else datetime.fromisoformat(plan.began)
+        self.machine = VirtualMachine(seed=plan.seed, wall=wall, shuffle=True)
+        book = Book(self.machine.clock.boot_us, self.add)
+        self.journal = FaultyJournal(STORES[plan.store](), self.machine, plan.seed, self.counts, book)
         self.journal.happened = self.happened
         self.limits = LimitsBook(plan.limits, lambda queue: self.add(Shaped(self.elapsed_us, queue)))
         self.handlers = Handlers(self)
         self.users = Users(self)
+        self.standing = StandingUsers(self)
         self.latest_wall_us = self.machine.clock.wall_us()
         self.drift = 0.0  # parts that the wall clock is too fast
         self.alive = False
@@ -108,6 +114,11 @@ class World:
         most, in_all = self.limits.most(queue), running.total()
         facts = (queue, context.job_id, context.attempt, now, running[queue], in_all, most, self.limits.most("*"))
         self.add(Began(self.elapsed_us, tag, *facts))
+        if context.schedule_id is not None:
+            nominal_us = round(context.nominal_at.timestamp() * SECOND_US)
+            missed = None if context.missed is None else context.missed.count
+            told = (context.job_id, context.schedule_id, nominal_us, missed, now.wall_us - now.steady_us)
+            self.add(Told(self.elapsed_us, *told))
 
     def left(self, tag: str, context: Any, how: str) -> None:
         """A handler ended."""
