@@ -201,7 +201,7 @@ class Model:
             self.answer.catching_up = True
             return
         per_s = self.definition.misfire.catch_up_per_s
-        most = self.definition.misfire.catch_up_max if per_s is None else math.ceil(per_s / 10)
+        most = 100 if per_s is None else math.ceil(per_s / 10)
         made = 0
         for slot in slots[:most]:
             if not self.room:

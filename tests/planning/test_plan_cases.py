@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -91,6 +92,10 @@ def test_b29_too_many_missed_slots_never_stop_a_schedule(misfire):
     assert slots(go_on(world, us("2026-01-05T08:29"))) == [us("2026-01-05T08:29")]
     world.finish(0)
     made = go_on(world, us("2026-01-05T10:20:30"))
+    while world.position.catch_up_at == world.steady:  # in portions, so that nothing else is held up
+        assert len(made.jobs) <= MOST_AT_ONCE
+        made = replace(more := world.look(), rows=made.rows + more.rows, jobs=made.jobs + more.jobs)
+        world.carry_out(more)
     first, last = us("2026-01-05T08:30"), us("2026-01-05T10:20")
     assert sum(row.count for row in made.rows) == 111
     expected = {
@@ -436,4 +441,4 @@ def test_a_rule_without_its_calendar_is_refused_and_nothing_else_is_touched():
         first_position(definition, now, TZDATA)
     position = first_position(Definition(rule=Cron("0 9 * * *"), task="t"), now, TZDATA)
     with pytest.raises(InvalidRule, match="only the name of its calendar"):
-        plan(definition, "s", position, [], now, tzdata=TZDATA)
+        plan(definition, "s", position, [], Now(T0 + DAY, T0 + DAY), tzdata=TZDATA)

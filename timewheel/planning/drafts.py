@@ -46,6 +46,21 @@ class Draft:
     admission: Admission
     rows: list[tuple[OccurrenceRecord, Stand | None]] = field(default_factory=list)
     jobs: list[WantedJob] = field(default_factory=list)
+    _found: tuple[int, int] | None = None  # no slot lies between these two, and the second is one
+
+    def know(self, after: int, slot: int) -> None:
+        """Take `slot` for the first one after the instant."""
+        self._found = after, slot
+
+    def first(self, after: int) -> int | None:
+        """The first slot after the instant; asking again is free."""
+        if self._found is not None and self._found[0] <= after < self._found[1]:
+            slot = self._found[1]
+            return slot if self.slots.within(slot) == slot else None
+        found = self.slots.first(after)
+        if found is not None:
+            self._found = after, found
+        return found
 
     @property
     def room(self) -> bool:
@@ -55,11 +70,16 @@ class Draft:
 
     def span(self, after: int, until: int) -> Span | None:
         """The slots in (after, until]."""
-        first = self.slots.first(after)
+        first = self.first(after)
         last = None if first is None or first > until else self.slots.last(after, until)
         if first is None or last is None:
             return None
         return Span(first, last, self.slots.count(after, until))
+
+    def older(self, span: Span, first_left: int, left: int = 1) -> Span:
+        """The slots of a span, one at least, before the last `left` of them, which begin at `first_left`."""
+        last = self.slots.last(span.first - 1, first_left - 1)
+        return Span(span.first, span.first if last is None else last, span.count - left)
 
     def skip(self, span: Span, reason: SkipReason) -> None:
         """Account for slots that do not run."""

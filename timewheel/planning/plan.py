@@ -72,8 +72,10 @@ def plan(
     `because`: why slots were missed: MISFIRE, or PAUSED or PARKED when that has just ended. `finished_at`: when the
     last job of a fixed delay ended (steady); None: now. Raises InvalidRule when the rule lacks its calendar.
     """
-    position = settled(definition, position, now)._replace(tzdata=tzdata)
+    before, position = position, settled(definition, position, now)._replace(tzdata=tzdata)
     draft = draft_of(definition, schedule, position, slots_of(definition, position, now), unfinished, now)
+    if before.next_at is not None and (before.at, before.tzdata) == (position.at, tzdata):
+        draft.know(before.at, before.next_at)
     if isinstance(definition.rule, Every) and definition.rule.after_completion:
         return _finish(draft, *_fixed_delay(draft, definition.rule, unfinished, because, finished_at))
     if position.catch_up_until is None or definition.misfire.kind is not Misfire.ALL:
@@ -91,7 +93,7 @@ def _finish(draft: Draft, reached: Position, over: bool | None = None) -> Plan:
     if not draft.room:
         reached = reached._replace(next_at=None, catch_up_until=None, catch_up_at=None)
     elif over is None:
-        reached = reached._replace(next_at=draft.slots.first(reached.at))
+        reached = reached._replace(next_at=draft.first(reached.at))
         over = reached.next_at is None
     rows, admission = draft.sorted_rows(), draft.admission
     return Plan(
@@ -111,7 +113,7 @@ def _new_slots(draft: Draft, because: SkipReason) -> Position:
     at, reached = draft.position.at, draft.now.on(draft.position.clock)
     if not draft.room:
         return draft.position
-    first = draft.slots.first(at)
+    first = draft.first(at)
     if first is None or first > reached:
         return _moved(draft, at, reached)
     misfire = draft.definition.misfire
@@ -139,7 +141,7 @@ def _each(draft: Draft, after: int, reached: int) -> Position:
     if draft.definition.overlap.kind is OverlapKind.REPLACE:
         return _newest(draft, reached, SkipReason.OVERLAP, merge=True, after=after)
     for number in range(MOST_AT_ONCE + 1):
-        slot = draft.slots.first(after) if draft.room else None
+        slot = draft.first(after) if draft.room else None
         if draft.room and (slot is None or slot > reached):
             return _moved(draft, after, reached)
         if slot is None or number == MOST_AT_ONCE:
@@ -154,7 +156,7 @@ def _newest(draft: Draft, reached: int, reason: SkipReason, *, merge: bool, afte
     span = draft.span(draft.position.at if after is None else after, reached)
     if span is None:
         return _moved(draft, draft.position.at if after is None else after, reached)
-    older = draft.span(span.first - 1, span.last - 1) if span.count > 1 else None
+    older = draft.older(span, span.last) if span.count > 1 else None
     is_late = span.last < draft.now.on(draft.position.clock) - draft.definition.misfire.grace_us
     missed = _missed(older, span.last if is_late else None) if reason is not SkipReason.OVERLAP else None
     verdict = draft.run(span.last, catch_up=is_late, missed=missed)
@@ -187,10 +189,9 @@ def _begin_catching_up(draft: Draft, late: int) -> Position:
     at = position.at
     if missed.count > misfire.catch_up_max:
         first_kept = newest_from(draft.slots, missed, misfire.catch_up_max)
-        dropped = draft.span(missed.first - 1, first_kept - 1)
-        if dropped is not None:
-            draft.skip(dropped, SkipReason.CATCH_UP)
-            at = dropped.last
+        dropped = draft.older(missed, first_kept, misfire.catch_up_max)
+        draft.skip(dropped, SkipReason.CATCH_UP)
+        at = dropped.last
     draft.position = position._replace(catch_up_until=missed.last, catch_up_at=draft.now.steady_us)
     return _catch_up(draft, missed.last, after=at)
 
@@ -202,14 +203,14 @@ def _catch_up(draft: Draft, until: int, after: int | None = None) -> Position:
     until = min(until, reached)  # after a backward step the others come in their own time
     if position.catch_up_at is not None and position.catch_up_at > draft.now.steady_us:
         return position
-    portion = draft.definition.misfire.catch_up_max if per_s is None else math.ceil(per_s / _PORTIONS_PER_S)
+    portion = MOST_AT_ONCE if per_s is None else math.ceil(per_s / _PORTIONS_PER_S)
     for _ in range(portion):
-        slot = draft.slots.first(at)
+        slot = draft.first(at)
         if slot is None or slot > until or not draft.room:
             break
         draft.run(slot, catch_up=True, in_turn=True)
         at = slot
-    following = draft.slots.first(at)
+    following = draft.first(at)
     if following is None or following > until:
         draft.position = position._replace(catch_up_until=None, catch_up_at=None)
         newer = not draft.room or (following is not None and following <= reached)

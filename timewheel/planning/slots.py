@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import lru_cache
 
-from timewheel.model import Now
+from timewheel.model import SECOND_US, Now
 from timewheel.planning.definition import Definition
 from timewheel.recurrence.interval import Every
 from timewheel.recurrence.rule import Rule, Skipped
+from timewheel.recurrence.zonal import Zonal
 from timewheel.schedule_records import Position
 
 
@@ -29,10 +31,8 @@ class Slots:
 
     def first(self, after: int) -> int | None:
         """The first slot after the instant."""
-        found = self.rule.following(after)
-        if found is None or (self.end is not None and found.instant_us >= self.end):
-            return None
-        return found.instant_us
+        found = _following(self.rule, after)
+        return None if found is None or (self.end is not None and found >= self.end) else found
 
     def last(self, after: int, until: int) -> int | None:
         """The last slot in (after, until]."""
@@ -62,3 +62,17 @@ def slots_of(definition: Definition, position: Position, now: Now) -> Slots:
         end = None if definition.end_us is None else definition.end_us - offset_us(now)
         return Slots(Every(timedelta(microseconds=definition.rule.interval_us)).anchored(position.at), end)
     return Slots(definition.rule, definition.end_us)
+
+
+def _following(rule: Rule, after: int) -> int | None:
+    if isinstance(rule, Zonal) and rule.calendar is None:
+        return _shared(rule, after // SECOND_US)
+    found = rule.following(after)
+    return None if found is None else found.instant_us
+
+
+@lru_cache(maxsize=2_048)
+def _shared(rule: Zonal, after_s: int) -> int | None:
+    """The slot of wall time after a second. Many schedules with one rule come up together, and ask the same."""
+    found = rule.following(after_s * SECOND_US)
+    return None if found is None else found.instant_us
