@@ -23,6 +23,7 @@ from timewheel.serve.jobs import BATCH_BYTES
 from timewheel_storage.memory import MemoryStore
 
 JOBS = "/api/v1/jobs"
+SCHEDULES = "/api/v1/schedules"
 
 
 @pytest.fixture
@@ -542,7 +543,10 @@ async def test_openapi_is_complete(client: httpx.AsyncClient) -> None:
     document = (await client.get("/openapi.json")).json()
     assert set(document["paths"]) == {
         JOBS, f"{JOBS}/batch", f"{JOBS}/{{job_id}}", f"{JOBS}/{{job_id}}/attempts", f"{JOBS}/{{job_id}}/cancel",
-        f"{JOBS}/{{job_id}}/reschedule", "/livez", "/readyz", "/metrics",
+        f"{JOBS}/{{job_id}}/reschedule", "/livez", "/readyz", "/metrics", "/api/v1/forecast", "/api/v1/preview",
+        "/api/v1/calendars", "/api/v1/calendars/{name}", SCHEDULES, f"{SCHEDULES}/{{schedule_id}}",
+        *(f"{SCHEDULES}/{{schedule_id}}/{verb}" for verb in ("pause", "resume", "trigger", "backfill")),
+        f"{SCHEDULES}/{{schedule_id}}/preview", f"{SCHEDULES}/{{schedule_id}}/occurrences",
     }  # fmt: skip
     known = set(document["components"]["schemas"])
     assert {"JobIn", "JobOut", "ProblemOut", "FieldError"} <= known

@@ -1,24 +1,26 @@
-"""From a request to a rule, to options, to a schedule: what the paths about schedules have in common."""
+"""From a request to options, and to a schedule: what the paths about schedules have in common."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
-from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from timewheel.checks import shown
-from timewheel.errors import InvalidOption, InvalidRule, InvalidTask, NotSerializable, ScheduleNotFound
+from timewheel.errors import (
+    InvalidOption,
+    InvalidRule,
+    InvalidTask,
+    InvalidTime,
+    NotSerializable,
+    ScheduleNotFound,
+)
 from timewheel.options import Retry
+from timewheel.planning.options import schedule_options
 from timewheel.planning.policies import Overlap
-from timewheel.recurrence.cron import Cron
-from timewheel.recurrence.interval import Every
-from timewheel.recurrence.periods import Civil
-from timewheel.recurrence.rule import Rule
 from timewheel.recurring import Call
 from timewheel.serve.making import Maker, check_open, instant_of
 from timewheel.serve.problems import invalid
-from timewheel.serve.schedule_inputs import ChoicesIn, OverlapIn, PreviewIn, RuleIn, ScheduleChangeIn, ScheduleIn
+from timewheel.serve.rules import KINDS, given, rule_of
+from timewheel.serve.schedule_inputs import ChoicesIn, OverlapIn, PreviewIn, ScheduleChangeIn, ScheduleIn
 from timewheel.serve.schedule_views import flat_view
 
 if TYPE_CHECKING:
@@ -26,14 +28,6 @@ if TYPE_CHECKING:
     from timewheel.schedule import Schedule
     from timewheel.scheduler import Scheduler
 
-_KINDS = ("cron", "every_s", "days", "weeks")
-_ZONAL = ("tz", "gap", "fold", "calendar", "roll")
-_BELONGS = {
-    "cron": _ZONAL,
-    "every_s": ("anchor", "after_completion"),
-    "days": ("anchor", *_ZONAL),
-    "weeks": ("anchor", *_ZONAL),
-}
 _IN_PLACE = ("tz", "gap", "fold")  # what may change without saying the rule again
 _PLAIN: tuple[str, ...] = (
     "queue", "priority", "timeout_s", "tags", "concurrency_key", "misfire", "misfire_grace_s", "catch_up_max",
@@ -42,7 +36,7 @@ _PLAIN: tuple[str, ...] = (
 _INSTANTS = ("start", "end")
 # null says something of its own; elsewhere it is the same as silence.
 _NULL_MEANS = frozenset({"retry", "timeout_s", "concurrency_key", "catch_up_per_s", "max_runs", *_INSTANTS})
-_LOCAL = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d(:\d\d)?", re.ASCII)
+_BAD = (InvalidOption, InvalidRule, InvalidTime)
 
 
 class Made(NamedTuple):
@@ -69,9 +63,10 @@ class ScheduleMaker:
             raise invalid(f"{shown(wanted.id)} cannot stand in a URL: take an id without /, not . and not ..", "id")
         rule = rule_of(wanted)
         if rule is None:
-            raise invalid(f"say when it recurs: give one of {', '.join(_KINDS)}", "cron")
+            raise invalid(f"say when it recurs: give one of {', '.join(KINDS)}", "cron")
         options = options_of(wanted)
         options |= {"if_exists": wanted.if_exists} | ({"id": wanted.id} if wanted.id is not None else {})
+        check_options(options)
         call = Call(rule, wanted.task, tuple(wanted.args), wanted.kwargs, options)
         standing = self._scheduler.standing
         try:
@@ -97,10 +92,11 @@ class ScheduleMaker:
         rule = rule_of(wanted)
         options = options_of(wanted)
         if rule is None:
-            stray = [name for name in ("calendar", "roll", "anchor", "after_completion") if _given(wanted, name)]
+            stray = [name for name in ("calendar", "roll", "anchor", "after_completion") if given(wanted, name)]
             if stray:
                 raise invalid(f"{stray[0]} belongs to a rule: give the rule as well", stray[0])
-            options |= {name: getattr(wanted, name) for name in _IN_PLACE if _given(wanted, name)}
+            options |= {name: getattr(wanted, name) for name in _IN_PLACE if given(wanted, name)}
+        check_options(options)
         if rule is None and not options:
             raise invalid("nothing is to change: give a rule, or options", "body")
         self._scheduler.check_room()
@@ -110,11 +106,11 @@ class ScheduleMaker:
         """What a rule that is not saved would be. Raises Problem, TimewheelError."""
         rule = rule_of(wanted)
         if rule is None:
-            raise invalid(f"say when it recurs: give one of {', '.join(_KINDS)}", "cron")
+            raise invalid(f"say when it recurs: give one of {', '.join(KINDS)}", "cron")
         options: dict[str, Any] = {"jitter_s": wanted.jitter_s, "max_runs": wanted.max_runs}
         options |= {name: instant_of(name, getattr(wanted, name)) for name in _INSTANTS}
-        given = {name: value for name, value in options.items() if value is not None}
-        return await self._scheduler.standing.imagined(rule, given)
+        chosen = {name: value for name, value in options.items() if value is not None}
+        return await self._scheduler.standing.imagined(rule, chosen)
 
     async def _existing(self, schedule_id: str) -> Schedule[Any] | None:
         try:
@@ -138,80 +134,36 @@ def _differences(before: Schedule[Any], after: Definition) -> dict[str, dict[str
     return found
 
 
-# ---- rules -----------------------------------------------------------------------------------------------------------
-
-
-def rule_of(wanted: RuleIn) -> Rule | None:
-    """The rule that was given, or None when none was. Raises Problem naming the field."""
-    kinds = [name for name in _KINDS if getattr(wanted, name) is not None]
-    if not kinds:
-        return None
-    if len(kinds) > 1:
-        raise invalid(f"{kinds[0]} and {kinds[1]} are two rules: give one of them", kinds[1])
-    [kind] = kinds
-    for name in ("anchor", "after_completion", *_ZONAL):
-        if _given(wanted, name) and name not in _BELONGS[kind]:
-            raise invalid(f"{name} does not belong to a rule of {kind}", name)
-    try:
-        return _RULES[kind](wanted)
-    except InvalidRule as error:
-        field = error.field if error.field in RuleIn.model_fields else kind
-        raise invalid(str(error), field) from None
-
-
-def _given(wanted: RuleIn, name: str) -> bool:
-    return getattr(wanted, name) is not None
-
-
-def _zonal(wanted: RuleIn) -> dict[str, Any]:
-    return {name: getattr(wanted, name) for name in _ZONAL if _given(wanted, name)}
-
-
-def _cron(wanted: RuleIn) -> Rule:
-    assert wanted.cron is not None, "its kind was found"
-    return Cron(wanted.cron, **_zonal(wanted))
-
-
-def _every(wanted: RuleIn) -> Rule:
-    assert wanted.every_s is not None, "its kind was found"
-    anchor = instant_of("anchor", wanted.anchor)
-    delay = timedelta(seconds=wanted.every_s)
-    return Every(delay, anchor=anchor, after_completion=bool(wanted.after_completion))
-
-
-def _civil(wanted: RuleIn) -> Rule:
-    if wanted.anchor is None:
-        raise invalid("a rule of days or weeks needs an anchor, like 2026-01-09T09:00:00: its first slot", "anchor")
-    if not _LOCAL.fullmatch(wanted.anchor):
-        text = f"{shown(wanted.anchor)} is no local time: write it like 2026-01-09T09:00:00, and the zone in tz"
-        raise invalid(text, "anchor")
-    try:
-        anchor = datetime.fromisoformat(wanted.anchor.upper())
-    except ValueError as error:
-        raise invalid(f"{shown(wanted.anchor)} is no local time: {error}", "anchor") from None
-    return Civil(days=wanted.days, weeks=wanted.weeks, anchor=anchor, **_zonal(wanted))
-
-
-_RULES: dict[str, Callable[[RuleIn], Rule]] = {"cron": _cron, "every_s": _every, "days": _civil, "weeks": _civil}
-
-
 # ---- options ---------------------------------------------------------------------------------------------------------
 
 
 def options_of(wanted: ChoicesIn) -> dict[str, Any]:
     """The options that were given, as `recurring(...)` takes them. Raises Problem naming the field."""
-    given: dict[str, Any] = {name: getattr(wanted, name) for name in _PLAIN if name in wanted.model_fields_set}
-    given |= {name: instant_of(name, getattr(wanted, name)) for name in _INSTANTS if name in wanted.model_fields_set}
+    options: dict[str, Any] = {name: getattr(wanted, name) for name in _PLAIN if name in wanted.model_fields_set}
+    options |= {name: instant_of(name, getattr(wanted, name)) for name in _INSTANTS if name in wanted.model_fields_set}
     if "retry" in wanted.model_fields_set:
-        given["retry"] = wanted.retry
+        options["retry"] = wanted.retry
         if wanted.retry is not None and not isinstance(wanted.retry, int):
             try:
-                given["retry"] = Retry(**wanted.retry.model_dump())
+                options["retry"] = Retry(**wanted.retry.model_dump())
             except InvalidOption as error:
                 raise invalid(str(error), "retry") from None
     if wanted.overlap is not None:
-        given["overlap"] = _overlap(wanted.overlap)
-    return {name: value for name, value in given.items() if value is not None or name in _NULL_MEANS}
+        options["overlap"] = _overlap(wanted.overlap)
+    return {name: value for name, value in options.items() if value is not None or name in _NULL_MEANS}
+
+
+def check_options(options: dict[str, Any]) -> None:
+    """Raise Problem naming the option that is bad."""
+    try:
+        schedule_options(options)
+    except _BAD as error:
+        for name, value in options.items():
+            try:
+                schedule_options({name: value})
+            except _BAD as culprit:
+                raise invalid(str(culprit), name) from None
+        raise invalid(str(error)) from None
 
 
 def _overlap(wanted: str | OverlapIn) -> Overlap | str:
