@@ -200,9 +200,7 @@ def test_a_refused_declaration_leaves_its_name_free(diary):
     diary.live(scene)
 
 
-def test_an_interval_longer_than_the_uptime_runs_though_it_is_declared_at_each_start(diary):
-    """B33."""
-
+def test_b33_an_interval_longer_than_the_uptime_runs_though_it_is_declared_at_each_start(diary):
     async def daily(scheduler):
         await scheduler.recurring(id="weekly").every(timedelta(days=7), "note")
         await diary.sleep(DAY / 2)
@@ -223,9 +221,7 @@ async def importable():
 importable.runs = 0
 
 
-def test_only_what_a_new_process_can_find_is_accepted_and_it_finds_it(diary):
-    """B68."""
-
+def test_b68_only_what_a_new_process_can_find_is_accepted_and_it_finds_it(diary):
     importable.runs = 0
 
     async def scene(scheduler):

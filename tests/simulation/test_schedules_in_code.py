@@ -68,8 +68,7 @@ def test_they_are_made_at_the_start_kept_where_equal_and_updated_where_they_diff
     assert LINES == [("sweep", 2), ("sweep", 4)]
 
 
-def test_an_overdue_slot_of_an_unchanged_one_stays_due(diary):
-    """B33."""
+def test_b33_an_overdue_slot_of_an_unchanged_one_stays_due(diary):
     declare = declaring(("sweep", Every(5 * HOUR), {}))
     diary.live(lambda _: diary.sleep(HOUR), declare=declare)
     diary.machine.reboot(5 * HOUR)
