@@ -28,7 +28,6 @@ from datetime import date, datetime, time
 from typing import Any, NamedTuple
 
 from timewheel.checks import shown
-from timewheel.errors import InvalidRule
 from timewheel.recurrence.calendar import Calendar
 
 MANAGED = "file"
@@ -99,13 +98,23 @@ def _calendar(table: Mapping[str, Any], place: str) -> dict[str, Any]:
     exclude = table.get("exclude", [])
     if not isinstance(exclude, list):
         raise NotDesired(f"{place}: exclude is a list of dates and of [first, last] pairs")
-    days: list[Any] = [tuple(entry) if isinstance(entry, list) else entry for entry in exclude]
     try:
+        days: list[Any] = [tuple(map(_day, entry)) if isinstance(entry, list) else _day(entry) for entry in exclude]
         calendar = Calendar(table["name"], days, weekend=table.get("weekend", WEEKEND))
-    except (InvalidRule, TypeError) as error:
+    except (ValueError, TypeError) as error:
         raise NotDesired(f"{place}: {error}") from None
     ranges = [[first.isoformat(), last.isoformat()] for first, last in calendar.exclude]
     return {"exclude": [one[0] if one[0] == one[1] else one for one in ranges], "weekend": list(calendar.weekend)}
+
+
+def _day(value: Any) -> Any:
+    """A date, also one that is written as a text. Raises ValueError for another text."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return date.fromisoformat(value)
+    except ValueError:
+        raise ValueError(f"exclude: {shown(value)} is no date like 2026-12-25") from None
 
 
 def _schedule(table: Mapping[str, Any], place: str) -> dict[str, Any]:
