@@ -14,15 +14,16 @@ ENDINGS = (*sorted(SETTLES), "retry", "retry", "overrun", "unresolvable")
 AS_CLAIMED = (0,) * 8 + (-1, 1)
 NAMES = ("a", "b", "ž")
 KINDS = (
-    *("settle",) * 5,
-    *("claim",) * 4,
-    *("submit",) * 4,
+    *("settle",) * 6,
+    *("claim",) * 6,
+    *("submit",) * 6,
     *("cancel", "reschedule", "unhold") * 2,
     *("rest", "prune"),
-    *("put_schedule", "take_over") * 2,
     *("plan",) * 4,
-    *("drop_schedule", "put_calendar"),
+    *("take_over",) * 2,
+    *("put_schedule", "drop_or_calendar"),
 )
+APPLIED_FIRST = {"put_schedule", "drop_or_calendar"}  # of what plans look at
 
 
 class BatchMaker(ScheduleChanges):
@@ -41,8 +42,10 @@ class BatchMaker(ScheduleChanges):
 
     def batch(self, least, most):
         kinds = [self._one_of(KINDS) for _ in range(self._number(least, most))]
-        changes = [getattr(self, f"_{kind}")() for kind in kinds]
-        return [change for change in changes if change is not None]
+        changes = {}
+        for place in sorted(range(len(kinds)), key=lambda place: kinds[place] not in APPLIED_FIRST):
+            changes[place] = getattr(self, f"_{kinds[place]}")()
+        return [changes[place] for place in sorted(changes) if changes[place] is not None]
 
     def _maybe(self, values):
         return self._one_of(values) if self._number(0, 1) else None
@@ -50,22 +53,25 @@ class BatchMaker(ScheduleChanges):
     def _some(self, values, most):
         return [self._one_of(values) for _ in range(self._number(0, most))]
 
-    def _pick(self, *states, others=1):
-        """A job's id: one in these states if there is one; `others` times in ten any other, or none."""
-        ids = sorted(job_id for job_id, job in self._jobs.items() if job.state in states)
-        if not ids or self._number(0, 9) < others:
+    def _pick(self, *states, which=lambda _: True):
+        """A job's id: one of `which` in these states if there is one; once in ten times any other, or none."""
+        ids = sorted(job_id for job_id, job in self._jobs.items() if job.state in states and which(job))
+        if not ids or self._number(0, 9) == 0:
             ids = [*sorted(self._jobs), UNKNOWN_ID]
         return self._one_of(ids)
 
-    def _target(self, *states, others=1):
-        job_id = self._pick(*states, others=others)
+    def _target(self, *states, which=lambda _: True):
+        job_id = self._pick(*states, which=which)
         if job_id in self._targets:
             return None
         self._targets.add(job_id)
         return job_id
 
     def _settle(self):
-        job_id = self._target(JobState.ACTIVE, others=2)
+        if self._number(0, 4):
+            job_id = self._target(JobState.ACTIVE)
+        else:  # one that ran before: a settlement that comes too late
+            job_id = self._target(*JobState, which=lambda job: job.attempt and job.state is not JobState.ACTIVE)
         if job_id is None:
             return None
         number, epoch = self._attempt_of(self._jobs.get(job_id))

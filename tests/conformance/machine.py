@@ -24,7 +24,7 @@ from timewheel.model import SECOND_US, Now
 from timewheel.store.changes import KEY_KEEPING_US, TakeOver
 from timewheel.testing.answers import check_claims, check_reads, pages_rebuild_the_same
 from timewheel.testing.answers_schedules import ledger_of
-from timewheel.testing.builders import START, later, owner, settle_lost, stamp
+from timewheel.testing.builders import START, later, owner, put_schedule, settle_lost, stamp
 from timewheel.testing.invariants import check_dump, check_step, demand, nothing_changed
 from timewheel.testing.invariants_schedules import nobody_waits_in_vain
 from timewheel.testing.outcomes import Step, check_outcomes
@@ -76,8 +76,10 @@ class StoreMachine(RuleBasedStateMachine):
     def start(self, seed):
         """A journal in which there is something to act on."""
         self._runner.run(self._start())
+        self._runner.run(self._commit([put_schedule(name) for name in SCHEDULES]))
+        self.the_laws_hold()
         for more in range(3):
-            self._runner.run(self._commit(self._drawn(seed + more, 10, 15)))
+            self._runner.run(self._commit(self._drawn(seed + more, 12, 20)))
             self.the_laws_hold()
 
     async def _start(self):
@@ -92,15 +94,15 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(seed=SEEDS)
     def commit_few(self, seed):
-        self._runner.run(self._commit(self._drawn(seed, 1, 3)))
+        self._runner.run(self._commit(self._drawn(seed, 1, 4)))
 
     @rule(seed=SEEDS)
     def commit_some(self, seed):
-        self._runner.run(self._commit(self._drawn(seed, 4, 10)))
+        self._runner.run(self._commit(self._drawn(seed, 5, 14)))
 
     @rule(seed=SEEDS)
     def commit_many(self, seed):
-        self._runner.run(self._commit(self._drawn(seed, 10, 20)))
+        self._runner.run(self._commit(self._drawn(seed, 14, 28)))
 
     def _drawn(self, seed, least, most):
         maker = BatchMaker(seed, self._dump, self._now, self._next_id)

@@ -12,7 +12,7 @@ from timewheel.testing.builders import SCHEDULE, drop_schedule, occurrence, plan
 TASKS = ("t0", "t1", "t2")
 QUEUES = ("a", "b", "ž")
 SCHEDULES = (SCHEDULE, "t", "ž")
-KEYS = (None, None, "k", "l")
+KEYS = (*(None,) * 5, "k", "l")
 REASONS = tuple(reason.value for reason in SkipReason if reason is not SkipReason.GAP)
 STALE = (0,) * 9 + (1,)
 
@@ -60,16 +60,15 @@ class ScheduleChanges:
             until=self._maybe([self._now.wall_us]),
         )
 
-    def _drop_schedule(self):
+    def _drop_or_calendar(self):
+        if self._number(0, 1):
+            return PutCalendar(self._one_of(("a", "ž")), f"[{self.next_id}]")
         name = self._one_of(SCHEDULES)
         version, _ = self._found(name)
         expected = version + self._one_of(STALE)
         if expected == version:
             self._standing.pop(name, None)
         return drop_schedule(name, expected)
-
-    def _put_calendar(self):
-        return PutCalendar(self._one_of(("a", "ž")), f"[{self.next_id}]")
 
     def _take_over(self):
         return TakeOver(everything=self._number(0, 3) == 0)

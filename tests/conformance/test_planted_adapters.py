@@ -6,13 +6,14 @@ import pytest
 from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
 
+from tests.conformance import planted, planted_schedules
 from tests.conformance.factories import FACTORIES
 from tests.conformance.machine_faults import FaultyMachine
-from tests.conformance.planted import PLANTED
 from timewheel.errors import JournalError
 
 pytestmark = pytest.mark.slow
 
+PLANTED = planted.PLANTED | planted_schedules.PLANTED
 BESIDE, ALONE = ("memory", "sqlite in memory"), ("sqlite in memory",)
 CASES = [(name, BESIDE) for name in PLANTED] + [(name, ALONE) for name, bug in PLANTED.items() if bug.alone]
 
