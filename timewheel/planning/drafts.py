@@ -96,7 +96,6 @@ class Draft:
         self,
         nominal: int,
         *,
-        kind: OriginKind = OriginKind.RULE,
         catch_up: bool = False,
         missed: Missed | None = None,
         in_turn: bool = False,
@@ -106,10 +105,12 @@ class Draft:
         verdict = self.admission.admit(in_turn=in_turn)
         if verdict.fate is Fate.JOB:
             verdict = verdict._replace(stand=Stand(number=number))
-            origin = Origin(self.schedule, self.position.clock, nominal, self.position.turn, kind, catch_up, missed)
+            origin = Origin(
+                self.schedule, self.position.clock, nominal, self.position.turn, catch_up=catch_up, missed=missed
+            )
             due_at = due(self.definition, self.slots.rule, self.schedule, nominal, self.position.turn)
             self.jobs.append(WantedJob(due_at, self.position.clock, origin))
-        self._row(Span(nominal, nominal, 1), verdict.fate, verdict.reason, verdict.stand, kind)
+        self._row(Span(nominal, nominal, 1), verdict.fate, verdict.reason, verdict.stand)
         return verdict
 
     def lose(self, until: int) -> None:
@@ -126,17 +127,10 @@ class Draft:
         """The rows in the order of time."""
         return sorted(self.rows, key=lambda row: row[0].first_at)
 
-    def _row(
-        self,
-        span: Span,
-        fate: Fate,
-        reason: SkipReason | None,
-        stand: Stand | None,
-        kind: OriginKind = OriginKind.RULE,
-    ) -> None:
+    def _row(self, span: Span, fate: Fate, reason: SkipReason | None, stand: Stand | None) -> None:
         row = OccurrenceRecord(
-            self.schedule, self.position.clock, span.first, span.last, span.count, self.position.turn, kind, fate,
-            self.now.wall_us, reason, None if stand is None else stand.job_id,
+            self.schedule, self.position.clock, span.first, span.last, span.count, self.position.turn,
+            OriginKind.RULE, fate, self.now.wall_us, reason, None if stand is None else stand.job_id,
         )  # fmt: skip
         self.rows.append((row, stand))
 
