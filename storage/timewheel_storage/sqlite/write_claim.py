@@ -164,7 +164,7 @@ def _claimed(row: list[Any]) -> ClaimedJob:
         row[7] = retry_of(row[7])
     except NONSENSE as error:
         raise damaged(f"the row of {job_text(row[0])}", error) from error
-    return ClaimedJob(*row)
+    return ClaimedJob._make((*row, None))
 
 
 def _origin(job_id: int, schedule: str, text: str | None) -> Origin | None:
