@@ -42,6 +42,7 @@ class Book:
         self.changed_us: dict[str, int] = {}  # when a schedule was made or dropped last
         self.said: dict[str, set[tuple[int, str]]] = defaultdict(set)  # version and definition, as ever written
         self.calendars: list[dict[str, Calendar]] = [{}]  # as they were, the newest last
+        self.plans: dict[int, Any] = {}  # what checkers made of the facts, by their id()
         self._definitions: dict[tuple[str, int], Definition] = {}
 
     # ---- what is declared --------------------------------------------------------------------------------------------

@@ -112,7 +112,7 @@ class Accounted(Checker):
         """It goes forward, not beyond now, and back only where a step of the wall clock allows that."""
         fact, before, after = plan.fact, plan.before, plan.after
         cls.demand(after.clock is before.clock, "another clock, without an edit", fact)
-        jobs = sum(job.origin is not None and job.origin.kind is OriginKind.RULE for job in fact.change.jobs)
+        jobs = len(plan.jobs_of_the_rule)
         cls.demand(after.made == before.made + jobs, f"{jobs} jobs more were made by the rule", fact)
         limit = plan.definition.max_runs
         cls.demand(limit is None or not jobs or after.made <= limit, f"more than {limit} runs", fact)

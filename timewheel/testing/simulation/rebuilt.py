@@ -14,6 +14,7 @@ from timewheel import Scheduler
 from timewheel.dispatch.dispatcher import AHEAD_US
 from timewheel.model import ClockKind, JobState
 from timewheel.testing.invariants import Dump, demand
+from timewheel.testing.simulation import rebuilt_schedules
 
 if TYPE_CHECKING:
     from timewheel.engine import Engine
@@ -31,6 +32,7 @@ async def look(world: World, scheduler: Scheduler) -> bool:
     _limits(world, engine, dump)
     _attempts(engine, dump)
     await _lanes(engine, world.journal.inner, dump)
+    rebuilt_schedules.look(world, engine, dump)
     return True
 
 

@@ -15,6 +15,9 @@ from timewheel.testing.simulation import (  # noqa: F401  they register themselv
     checkers_journal,
     checkers_laws,
     checkers_ledger,
+    checkers_misfire,
+    checkers_overlap,
+    checkers_standing,
     checkers_starts,
     checkers_time,
 )

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from timewheel.errors import InvalidRule
-from timewheel.model import ClockKind, OriginKind
+from timewheel.model import ClockKind, JobRequest, OriginKind
 from timewheel.planning.definition import Definition
 from timewheel.recurrence.interval import Every
 from timewheel.schedule_records import Fate, OccurrenceRecord, ScheduleState, SkipReason
@@ -114,6 +114,18 @@ class PlanSeen:
         return reasons == {SkipReason.CATCH_UP} and self.before.catch_up_until is not None
 
     @property
+    def jobs_of_the_rule(self) -> list[JobRequest]:
+        """The jobs that its slots got."""
+        jobs = self.fact.change.jobs
+        return [job for job in jobs if job.origin is not None and job.origin.kind is OriginKind.RULE]
+
+    def now_on(self, clock: ClockKind) -> int:
+        """When it was made, on a clock, as any of its rows says; on the steady one at the latest."""
+        if clock is ClockKind.STEADY or not self.fact.change.rows:
+            return self.fact.now.on(clock)
+        return self.fact.change.rows[0].recorded_at
+
+    @property
     def late(self) -> int:
         """The slots up to here were missed."""
         return self.at - self.definition.misfire.grace_us - 1
@@ -127,7 +139,10 @@ class PlanSeen:
 
 def plan_seen(world: World, fact: Carried) -> PlanSeen | None:
     """The plan; None when nobody can read its schedule."""
-    try:
-        return PlanSeen(world, fact)
-    except InvalidRule:
-        return None
+    seen = world.journal.book.plans
+    if id(fact) not in seen:
+        try:
+            seen[id(fact)] = PlanSeen(world, fact)
+        except InvalidRule:
+            seen[id(fact)] = None
+    return seen[id(fact)]

@@ -1,0 +1,79 @@
+"""I15 and I29 of schedules: at a quiet moment the planner's memory is what the journal says, and nothing is overdue."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from timewheel.model import SECOND_US, ClockKind, JobState
+from timewheel.planning.position import wake_at
+from timewheel.schedule_records import ScheduleRecord, ScheduleState
+from timewheel.testing.invariants import Dump
+from timewheel.testing.invariants_schedules import nobody_waits_in_vain
+from timewheel.testing.laws import demand
+from timewheel.testing.simulation.peace_schedules import is_overdue
+
+if TYPE_CHECKING:
+    from timewheel.engine import Engine
+    from timewheel.testing.simulation.world import World
+
+LATE_US = 4 * SECOND_US  # a step is noticed within a second; a plan that was refused is made again after another
+REPLACED_US = 3 * SECOND_US
+
+
+def look(world: World, engine: Engine, dump: Dump) -> None:
+    """Compare, at a moment that is quiet. What somebody has in hand at the moment is not looked at."""
+    roster = engine.planner._roster
+    names = {kept.record.schedule for kept in roster if kept.record is not None}
+    held = {name for name, kept in roster._all.items() if kept.custody._taken or kept.stale}
+    for name in names ^ dump["schedules"].keys():
+        demand(name in held, "I15", f"the planner knows {name}, or the journal does", dump["schedules"].get(name))
+    for kept in roster:
+        if kept.record is None or kept.record.schedule in held:
+            continue
+        record: ScheduleRecord = dump["schedules"][kept.record.schedule]
+        demand(kept.record == record, "I15", "the planner thinks otherwise of a schedule", kept.record, record)
+        _agenda(engine, record)
+    if not world.journal.faulted and not world.record.meddled:
+        _on_time(world, dump, held)
+        nobody_waits_in_vain(dump)
+
+
+def _agenda(engine: Engine, record: ScheduleRecord) -> None:
+    """A schedule comes up when its position says."""
+    roster = engine.planner._roster
+    kept, wake = roster.find(record.schedule), wake_at(record.position)
+    if kept is None or kept.rest_until is not None or kept.retry or record.state is not ScheduleState.ACTIVE:
+        return
+    time = roster.agenda._times.get(record.schedule)
+    if wake is None:
+        demand(bool(kept.attending) or time is not None, "I15", "a fixed delay that waits for nothing", record)
+    else:
+        soon = time is not None and (time == (wake.clock, wake.at) or time[0] is ClockKind.STEADY)
+        demand(soon, "I15", f"comes up at {time}, not at {wake}", record)
+
+
+def _on_time(world: World, dump: Dump, held: set[str]) -> None:
+    """I7: no active schedule is overdue. I18: who is to be replaced was asked to end."""
+    record, now = world.record, world.now()
+    if record.stepped_us and world.machine.awake_us - record.last_step_us < LATE_US:
+        return
+    late_us = LATE_US + 6 * record.longest_commit_us + round(4 * record.life.read_s * SECOND_US)
+    for name, schedule in dump["schedules"].items():
+        overdue = name not in held and is_overdue(schedule, now, late_us)
+        demand(not overdue, "I7", f"due for longer than {late_us} us, and not planned", schedule, now)
+    for job in dump["jobs"].values():
+        schedule = dump["schedules"].get(job.origin.schedule) if job.origin is not None else None
+        waits = job.state is JobState.WAITING and job.reason == "overlap"
+        if schedule is None or not waits or now.wall_us - job.created_at < REPLACED_US + late_us:
+            continue
+        definition = world.journal.book.definition(schedule.definition)
+        if definition.overlap.kind == "REPLACE" and not job.origin.catch_up and schedule.version == 1:
+            _replaced(dump, job.origin.schedule, job.job_id)
+
+
+def _replaced(dump: Dump, schedule: str, waiter: int) -> None:
+    for job in dump["jobs"].values():
+        mine = job.origin is not None and job.origin.schedule == schedule and job.job_id < waiter
+        runs = not job.state.final and job.state is not JobState.WAITING
+        asked = not (mine and runs) or job.cancel_requested is not None
+        demand(asked, "I18", "another is to take its place, and nobody asked it to end", job, waiter)
