@@ -37,9 +37,7 @@ class Edits:
 
     # ---- declaring ---------------------------------------------------------------------------------------------------
 
-    async def declare(
-        self, schedule: str, definition: Definition, if_exists: str, importable: bool
-    ) -> ScheduleRecord:
+    async def declare(self, schedule: str, definition: Definition, if_exists: str, importable: bool) -> ScheduleRecord:
         """Make a schedule, or bring it to what is declared."""
         async with self._roster.reserved(schedule) as kept:
             record = kept.record

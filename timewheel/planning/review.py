@@ -55,14 +55,13 @@ class Review:
                 self._roster.at_once(kept)
 
     def _wants_look(self, record: ScheduleRecord, now: Now, tzdata: str) -> bool:
-        if record.state is not ScheduleState.ACTIVE:
-            return False
+        is_active = record.state is ScheduleState.ACTIVE
         try:
             definition = definition_from_text(record.definition, self._roster.calendars)  # not kept: many are far away
             stepped = _may_have_stepped(record, now) and stepped_back(definition, record.position, now)
         except Exception:  # noqa: BLE001  planning it meets the same, and parks it for it
-            return True
-        renewed = record.position.clock is ClockKind.WALL and record.position.tzdata != tzdata
+            return is_active
+        renewed = is_active and record.position.clock is ClockKind.WALL and record.position.tzdata != tzdata
         return stepped or renewed or definition.overlap.kind is OverlapKind.REPLACE
 
 

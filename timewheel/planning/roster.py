@@ -137,8 +137,9 @@ class Roster:
         self._awake()
 
     def at_once(self, kept: Kept) -> None:
-        """Have it looked at now."""
+        """Have it looked at now, or as soon as who holds it has given it back."""
         if kept.record is not None:
+            kept.look = True
             self.agenda.put(kept.record.schedule, ClockKind.STEADY, self.now().steady_us)
             self._awake()
 
@@ -149,7 +150,7 @@ class Roster:
     def _time(self, kept: Kept) -> tuple[ClockKind, int] | None:
         at_once = ClockKind.STEADY, 0
         record = kept.record
-        if kept.stale:
+        if kept.stale or (kept.look and record is not None):
             return at_once
         if record is None:
             return None

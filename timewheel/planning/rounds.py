@@ -64,7 +64,7 @@ class Rounds:
         for name in names:
             kept = self._roster.find(name)
             if kept is not None and kept.custody.try_take():
-                kept.rest_until = None
+                kept.rest_until, kept.look = None, False
                 held.append((name, kept))
         try:
             unfinished = await self._learn(held)
@@ -108,6 +108,8 @@ class Rounds:
         """Plan one schedule; it is given back now, or when its change is written."""
         record, retry = kept.record, kept.retry
         kept.retry = False
+        if record is not None and not kept.started:
+            self._go_on(kept, unfinished)
         if record is None or record.state is ScheduleState.ENDED or kept.attending:
             self._roster.give(kept, name)
         elif record.state is ScheduleState.PAUSED:
@@ -115,10 +117,7 @@ class Rounds:
         elif record.state is ScheduleState.PARKED and not retry:
             self._roster.give(kept, name)
         else:
-            drafted = self._carrier.draft_or_park(kept, unfinished)
-            if not kept.started:
-                self._go_on(kept, unfinished)
-            self._carry_out(name, kept, drafted)
+            self._carry_out(name, kept, self._carrier.draft_or_park(kept, unfinished))
 
     def _pause_may_be_over(self, name: str, kept: Kept, record: ScheduleRecord) -> None:
         if record.until is not None and record.until <= self._roster.now().wall_us:
@@ -129,9 +128,10 @@ class Rounds:
     def _go_on(self, kept: Kept, unfinished: list[UnfinishedJob]) -> None:
         """What an earlier process began and did not end: jobs whose replacements wait are asked to end."""
         kept.started = True
-        definition = kept.definition
-        if definition is not None and kept.here.state is ScheduleState.ACTIVE:
-            self._carrier.replace_soon(left_to_replace(definition, unfinished))
+        try:
+            self._carrier.replace_soon(left_to_replace(self._roster.definition(kept), unfinished))
+        except Exception as fault:  # noqa: BLE001  it is parked for the same when it is planned
+            _log.debug("the schedule %s cannot be read: %s", kept.here.schedule, fault)
 
     def _carry_out(self, name: str, kept: Kept, drafted: Drafted) -> None:
         if changes_nothing(kept.here, drafted.change):
