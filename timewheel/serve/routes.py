@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from fastapi import APIRouter
 
-from timewheel.errors import VersionConflict
+from timewheel.errors import InvalidOption, InvalidTime, VersionConflict
 from timewheel.serve.problems import Problem, invalid
 
 _ETAG = re.compile(r'(?:W/)?"(\d{1,18})"', re.ASCII)
@@ -34,6 +36,17 @@ def add(
         responses=responses,
         openapi_extra=extra,
     )
+
+
+@contextmanager
+def blaming(instant: str, option: str | None = None) -> Iterator[None]:
+    """Name the field that an InvalidTime or an InvalidOption of the block is about: nothing else can be bad by then."""
+    try:
+        yield
+    except InvalidTime as error:
+        raise invalid(str(error), instant) from None
+    except InvalidOption as error:
+        raise invalid(str(error), option or instant) from None
 
 
 class Precondition:

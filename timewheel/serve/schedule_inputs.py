@@ -11,13 +11,14 @@ from pydantic import Field
 
 from timewheel.model import DEFAULT_PRIORITY
 from timewheel.options import MAX_KEY, MAX_TAGS
+from timewheel.planning.options import MOST_ID, MOST_JITTER_S
 from timewheel.policies import MAX_SECONDS
 from timewheel.recurrence.calendar import MOST_DAYS, MOST_NAME
 from timewheel.serve.inputs import WHOLE, Given, Instant, Name, RetryOrAttempts, Seconds, TaskName
 
-MOST_ID = 200
 PREVIEWED = 1_000
 Id = Annotated[str, Field(min_length=1, max_length=MOST_ID, examples=["payroll"])]
+Jitter = Annotated[float, Field(ge=0, le=MOST_JITTER_S, allow_inf_nan=False)]
 Version = Annotated[
     int | None,
     Field(ge=1, le=1 << 53, description="Do it only to this version of the schedule; else 409."),
@@ -118,7 +119,7 @@ class ChoicesIn(RuleIn):
         Literal["SKIP", "QUEUE_ONE", "REPLACE", "ALLOW", "QUEUE_ALL"] | OverlapIn | None,
         Field(description="What becomes of a slot while a job of the schedule is not final. Without: SKIP."),
     ] = None
-    jitter_s: Annotated[Seconds | None, Field(description="Jobs are due so much later, at most. Without: 0.")] = None
+    jitter_s: Annotated[Jitter | None, Field(description="Jobs are due so much later, at most. Without: 0.")] = None
     start: Annotated[Instant | None, Field(description="The first instant that may be a slot; null: none.")] = None
     end: Annotated[Instant | None, Field(description="The first instant that is none any more; null: none.")] = None
     max_runs: Annotated[
@@ -186,7 +187,7 @@ class BackfillIn(Given):
 class PreviewIn(RuleIn):
     """A rule that is not saved yet, and the options that move or limit its runs."""
 
-    jitter_s: Seconds | None = None
+    jitter_s: Jitter | None = None
     start: Instant | None = None
     end: Instant | None = None
     max_runs: Annotated[Annotated[int, Field(ge=1, le=10**12), WHOLE] | None, Field()] = None

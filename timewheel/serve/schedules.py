@@ -16,7 +16,7 @@ from timewheel.serve import schedule_queries as queries
 from timewheel.serve.bodies import StrictRoute
 from timewheel.serve.making import Maker, check_open, instant_of
 from timewheel.serve.problems import documented, invalid
-from timewheel.serve.routes import Precondition, add, version_of
+from timewheel.serve.routes import Precondition, add, blaming, version_of
 from timewheel.serve.schedule_making import ScheduleMaker
 from timewheel.serve.schedule_views import occurrence_view, schedule_view, upcoming_view
 from timewheel.serve.views import job_view, json_response
@@ -101,7 +101,7 @@ class SchedulesApi:
         check_open(self._scheduler)
         wanted = body or inputs.PauseIn()
         until = instant_of("until", wanted.until)
-        with Precondition(if_match):
+        with Precondition(if_match), blaming("until", "note"):
             version = version_of(if_match, wanted.if_version)
             return _answer(await self._scheduler.standing.pause(schedule_id, wanted.note, until, version))
 
@@ -127,9 +127,10 @@ class SchedulesApi:
         start, end = instant_of("start", body.start), instant_of("end", body.end)
         assert start is not None, "it is required"
         assert end is not None, "it is required"
-        done = await self._scheduler.standing.backfill(
-            schedule_id, start, end, dry_run=body.dry_run, at_once=body.at_once, most=body.most
-        )
+        with blaming("end", "most"):
+            done = await self._scheduler.standing.backfill(
+                schedule_id, start, end, dry_run=body.dry_run, at_once=body.at_once, most=body.most
+            )
         answer = {"slots": done.slots, "already_ran": done.already_ran, "made": done.made, "dry_run": done.dry_run}
         return json_response({**answer, "job_ids": [job.id for job in done.jobs]})
 
