@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import json
+from datetime import UTC
+
 import pytest
 from helpers import STORES
-from standing_lives import DAY, HOUR, JOB, MINUTE, SKIPPED, Standing
+from standing_lives import DAY, HOUR, JOB, MINUTE, SKIPPED, Standing, t0
+
+from timewheel import Cron, zones
+from timewheel.planning import slots
+from timewheel.store.port import ScheduleFilter
 
 
 @pytest.fixture(params=STORES)
@@ -99,3 +106,28 @@ def test_a_suspend_counts_as_elapsed_and_what_fell_due_follows_the_misfire_polic
 
     lives.live(scene)
     assert lives.times("steady") == lives.times("wall") == pytest.approx([60, 690], abs=1.1)
+
+
+def test_other_time_zones_at_a_start_give_other_next_times_and_an_entry(lives, monkeypatch):
+    async def first(scheduler):
+        definition = (await scheduler.cron(Cron("0 12 * * *", tz="Europe/Berlin"), "note")).definition
+        for number in range(1_200):
+            await scheduler._engine.planner.declare(f"{number:04}", definition)
+
+    async def second(scheduler):
+        await lives.machine.sleep(1)
+        assert (await scheduler.get_schedule("0007")).next_at == t0(12 * HOUR)
+        found = await lives.store.schedules(ScheduleFilter(), limit=2_000)
+        assert {record.position.tzdata for record in found} == {"Z"}
+        entries = await lives.store.entries(limit=1_000)
+        [told] = [json.loads(data) for _, _, kind, data in entries if kind == "tzdata"]
+        assert told == {"to": "Z", "schedules": {old: 1201}}
+
+    old = zones.version()
+    lives.live(first)
+    monkeypatch.setattr(zones, "version", lambda: "Z")
+    monkeypatch.setattr(zones, "zone", lambda _: UTC)  # Berlin has moved
+    slots._shared.cache_clear()  # which another process would not have
+    lives.live(second)
+    slots._shared.cache_clear()
+    assert lives.diary == []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from timewheel.model import JobRequest, JobState, WaitingReason
@@ -81,9 +80,13 @@ def changes_nothing(record: ScheduleRecord, change: PlanOccurrences) -> bool:
 
 def carried(record: ScheduleRecord, change: PlanOccurrences) -> ScheduleRecord:
     """The record once the change was made."""
-    if change.state is None:
-        return replace(record, position=change.position)
-    return replace(record, position=change.position, state=change.state, reason=change.reason, until=None)
+    state, reason, until = record.state, record.reason, record.until
+    if change.state is not None:
+        state, reason, until = change.state, change.reason, None
+    return ScheduleRecord(  # not by `replace`, which takes ten times as long: this is done for every slot
+        record.schedule, record.task, record.queue, record.definition, state, record.version, change.position,
+        record.created_at, record.updated_at, reason, until,
+    )  # fmt: skip
 
 
 def left_to_replace(definition: Definition, unfinished: Sequence[UnfinishedJob]) -> list[int]:

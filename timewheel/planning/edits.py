@@ -62,7 +62,7 @@ class Edits:
             schedule, definition.task, definition.queue, definition.to_text(), state, 1, position, now.wall_us,
             now.wall_us,
         )  # fmt: skip
-        return await self._roster.put(kept, record, importable=importable)
+        return await self._roster.put(kept, record, definition, importable=importable)
 
     async def _free_turn(self, schedule: str, at: int) -> int:
         """A turn in which no slot after `at` was served: one of this id was dropped, and the clock set back since."""
@@ -105,7 +105,7 @@ class Edits:
             version=record.version + 1, updated_at=now.wall_us,
             reason=record.reason if state is ScheduleState.PAUSED else None,
         )  # fmt: skip
-        return await self._roster.put(kept, record, importable=importable)
+        return await self._roster.put(kept, record, new, importable=importable)
 
     # ---- pause, resume, drop -----------------------------------------------------------------------------------------
 

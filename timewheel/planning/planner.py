@@ -183,11 +183,12 @@ class Planner:
             page = await self._store.schedules(ScheduleFilter(), after=after, limit=PAGE)
             for record in page:
                 self._roster.add(record)
-                self._review.add(record.schedule)
+                self._review.add(record, self._carrier.tzdata)
             if len(page) < PAGE:
-                return
+                break
             after = page[-1].schedule
             await let_others_run()
+        self._review.tell_of_zones(self._carrier.tzdata)
 
     async def run(self) -> None:
         """Plan what comes, until `end`; ends by cancellation, too."""

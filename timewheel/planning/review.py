@@ -6,7 +6,9 @@ zones. After the wall clock was set back: those that are planned from now on aga
 
 from __future__ import annotations
 
-from collections import deque
+import json
+import logging
+from collections import Counter, deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -16,10 +18,12 @@ from timewheel.planning.policies import OverlapKind
 from timewheel.planning.position import SMALL_STEP_US, stepped_back
 from timewheel.planning.slots import offset_us
 from timewheel.schedule_records import ScheduleRecord, ScheduleState
+from timewheel.store.changes import AddEntry
 
 if TYPE_CHECKING:
     from timewheel.planning.roster import Roster
 
+_log = logging.getLogger("timewheel")
 PORTION_US = 5_000  # of time, in one turn of the loop
 
 
@@ -30,13 +34,23 @@ class Review:
         self._roster = roster
         self._boot_us = boot_us
         self._unread: deque[str] = deque()
+        self._of_other_zones: Counter[str] = Counter()
 
     def __bool__(self) -> bool:
         return bool(self._unread)
 
-    def add(self, schedule: str) -> None:
+    def add(self, record: ScheduleRecord, tzdata: str) -> None:
         """Look at a schedule that was loaded at the start."""
-        self._unread.append(schedule)
+        self._unread.append(record.schedule)
+        if _is_of_other_zones(record, tzdata):
+            self._of_other_zones[record.position.tzdata] += 1
+
+    def tell_of_zones(self, tzdata: str) -> None:
+        """Say in the journal that schedules are planned anew because the time zones are others than before."""
+        if self._of_other_zones:
+            _log.info("time zones are %s now: the next times of %s change", tzdata, dict(self._of_other_zones))
+            data = {"to": tzdata, "schedules": dict(self._of_other_zones)}
+            self._roster.writer.note(AddEntry("tzdata", json.dumps(data)))
 
     def look_back(self, now: Now) -> None:
         """Have all looked at that may be planned from now on again, because the wall clock was set back."""
@@ -61,8 +75,13 @@ class Review:
             stepped = _may_have_stepped(record, now) and stepped_back(definition, record.position, now)
         except Exception:  # noqa: BLE001  planning it meets the same, and parks it for it
             return is_active
-        renewed = is_active and record.position.clock is ClockKind.WALL and record.position.tzdata != tzdata
-        return stepped or renewed or definition.overlap.kind is OverlapKind.REPLACE
+        return stepped or _is_of_other_zones(record, tzdata) or definition.overlap.kind is OverlapKind.REPLACE
+
+
+def _is_of_other_zones(record: ScheduleRecord, tzdata: str) -> bool:
+    """Whether its next time was worked out with other time zones."""
+    position = record.position
+    return record.state is ScheduleState.ACTIVE and position.clock is ClockKind.WALL and position.tzdata != tzdata
 
 
 def _may_have_stepped(record: ScheduleRecord, now: Now) -> bool:

@@ -167,11 +167,18 @@ class Roster:
 
     # ---- writing -----------------------------------------------------------------------------------------------------
 
-    async def put(self, kept: Kept, record: ScheduleRecord, *, importable: bool = False) -> ScheduleRecord:
-        """Write the record of a schedule that is held. Raises VersionConflict, and what the journal raises."""
+    async def put(
+        self, kept: Kept, record: ScheduleRecord, definition: Definition | None = None, *, importable: bool = False
+    ) -> ScheduleRecord:
+        """Write the record of a schedule that is held, and what it now declares, if that is new.
+
+        Raises VersionConflict, and what the journal raises.
+        """
         expected = 0 if kept.record is None else kept.record.version
         await self.write(kept, record.schedule, changes.PutSchedule(record, expected, importable))
         kept.record = record
+        if definition is not None:
+            kept.definition, kept.text, kept.started = definition, record.definition, True
         return record
 
     async def write(self, kept: Kept, schedule: str, change: changes.Standing | changes.PlanOccurrences) -> Any:
