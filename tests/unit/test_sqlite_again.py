@@ -6,7 +6,19 @@ import pytest
 
 from tests.databases import in_memory
 from timewheel.model import JobState
-from timewheel.testing.builders import claim, reschedule, settle_retry, stamp, submit
+from timewheel.store.changes import DONE, TakeOver
+from timewheel.testing.builders import (
+    START,
+    claim,
+    occurrence,
+    plan,
+    put_schedule,
+    reschedule,
+    settle_ok,
+    settle_retry,
+    stamp,
+    submit,
+)
 from timewheel_storage.sqlite import schema
 from timewheel_storage.sqlite.batch import Batch
 from timewheel_storage.sqlite.kinds import Memory
@@ -54,6 +66,21 @@ def test_jobs_of_a_new_kind_are_made_by_the_second_attempt(journal, key):
     assert made.created
     assert [one.job_id for one in claimed.jobs] == [1]
     assert job(journal, 1).state is JobState.ACTIVE
+
+
+def test_a_plan_of_a_new_kind_is_carried_out_by_the_second_attempt(journal):
+    made = occurrence(1, START.wall_us, task="new", queue="new")
+    batch = Batch([put_schedule(), plan(made), claim(1), settle_ok(2), TakeOver()], Memory())
+    connection = FailsOnce(journal)
+    with pytest.raises(Exception, match="no space left"):
+        batch.write(connection, "j", stamp(1), "boot-1")
+    assert job(journal, 1) is None
+    batch.write(connection, "j", stamp(1), "boot-1")
+    put, planned, claimed, *_ = batch.outcomes()
+    assert (put, [job_id for _, _, job_id in planned.places]) == (DONE, [1])
+    assert [one.job_id for one in claimed.jobs] == [1]
+    found = job(journal, 1)
+    assert (found.state, found.task, found.queue, found.origin) == (JobState.ACTIVE, "new", "new", made.origin)
 
 
 def test_verbs_of_the_second_attempt_find_what_is_there(journal):

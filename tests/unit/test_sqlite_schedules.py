@@ -23,6 +23,8 @@ from timewheel.testing.builders import (
     submit,
 )
 from timewheel_storage.sqlite import open_sqlite, read_list, read_schedules, schema
+from timewheel_storage.sqlite.batch import Batch
+from timewheel_storage.sqlite.kinds import Memory
 
 ALL = ScheduleFilter()
 AT = START.wall_us
@@ -135,6 +137,24 @@ async def test_plans_of_one_batch_see_those_before_them(store):
     assert [entry.occurrence.job_id for entry in (await store.ledger("a")).entries] == [6, 4, 1]
 
 
+async def test_of_two_rows_with_one_key_in_a_plan_the_first_is_written(store):
+    await put(store, "s")
+    twice = plan(occurrence(1), occurrence(2), rows=[row(AT + 1), row(AT + 1, AT + 5, 2)])
+    [planned] = await store.commit([twice], stamp(1))
+    assert [job_id for _, _, job_id in planned.places] == [1]
+    entries = (await store.ledger("s")).entries
+    assert [(entry.occurrence.first_at, entry.occurrence.count) for entry in entries] == [(AT + 1, 1), (AT, 1)]
+
+
+def test_plans_and_declarations_begin_something_and_take_overs_go_with_what_ends():
+    """What may be written of the space that is kept for endings (see `timewheel_storage.sqlite.reserve`)."""
+    for change in (put_schedule(), drop_schedule(), PutCalendar("c", "{}"), plan(schedule="s")):
+        batch = Batch([change, settle_ok(1)], Memory())
+        assert (batch.begins_something, batch.ends_something) == (True, False)
+    batch = Batch([settle_ok(1), TakeOver()], Memory())
+    assert (batch.begins_something, batch.ends_something) == (False, True)
+
+
 async def test_a_batch_of_plans_takes_few_statements_whatever_its_size(store):
     names = [f"s{number}" for number in range(300)]
     await put(store, *names)
@@ -163,7 +183,7 @@ async def test_a_batch_of_plans_takes_few_statements_whatever_its_size(store):
     assert await count([*settles, TakeOver()]) == begun + 3  # the settles, who waits first, its release
 
 
-async def test_schedules_with_a_hundred_thousand_ended_jobs_are_planned_by_seeks(store):
+async def test_schedules_with_many_ended_jobs_are_planned_by_seeks(store):
     """A guard of the statements as they run: what they visit does not grow with what has ended."""
     await put(store, "s")
     ended = 3_000

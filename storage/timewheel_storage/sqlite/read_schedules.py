@@ -97,7 +97,7 @@ def unfinished(connection: sqlite3.Connection, names: Sequence[str], limit: int)
     for job_id, state, reason, rest in rows_of(answer):
         found.setdefault(rest[0], []).append(unfinished_of(job_id, state, reason, rest))
     for jobs in found.values():
-        jobs.sort()
+        jobs.sort()  # SQLite happens to find them so, and does not say that it will
     return found
 
 
