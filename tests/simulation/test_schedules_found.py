@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from standing_lives import Standing
+from lives import FaultyStore
+from standing_lives import T0_US, Standing
 
-from timewheel import Every, JobState
+from timewheel import Cron, Every, JobState
+from timewheel.store.changes import PutSchedule
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -40,3 +42,46 @@ def test_a_trigger_is_due_at_once_though_the_rule_counts_another_clock_now(lives
         return [(await job.refresh()).state for job in jobs], len({job.record.origin for job in jobs})
 
     assert lives.live(scene) == ([JobState.COMPLETED] * 3, 3)
+
+
+@pytest.mark.parametrize("pause", [False, True])
+def test_slots_that_come_while_an_edit_is_written_are_accounted_for(pause):
+    """The old rule's last slots get their rows in a commit of their own; the new rule counts from then on."""
+
+    async def scene(scheduler):
+        made = await scheduler.recurring(id="x", overlap="ALLOW", misfire="ALL").every(0.05, "note")
+        await asyncio.sleep(1.01)
+        if pause:
+            await made.pause()
+            await asyncio.sleep(0.5)
+        await made.update(Cron("0 0 1 1 *"))
+        edited_us = lives.store.inner_record("x").position.at
+        slots = {row.first_at for row in lives.store.inner_rows() if row.count == 1}
+        ranges = [(row.first_at, row.last_at, row.count) for row in lives.store.inner_rows() if row.count > 1]
+        return edited_us, len(slots) + sum(count for *_, count in ranges)
+
+    lives = Standing(Slow())
+    edited_us, accounted = lives.live(scene)
+    assert accounted == (edited_us - T0_US - lives.store.made_us) // 50_000
+
+
+class Slow(FaultyStore):
+    """Every commit takes 0.2 s."""
+
+    made_us = 0
+
+    def __init__(self):
+        super().__init__()
+        self.after = self.pass_time
+
+    async def pass_time(self, changes):
+        await asyncio.sleep(0.2)  # virtual
+        for change in changes:
+            if isinstance(change, PutSchedule) and not self.made_us:
+                self.made_us = change.record.position.at - T0_US
+
+    def inner_record(self, name):
+        return self.inner._journal.schedules[name]
+
+    def inner_rows(self):
+        return [row for _, row in self.inner._journal.ledger.values()]

@@ -9,7 +9,7 @@ from timewheel.model import Now
 from timewheel.planning.carrying import carried, changes_nothing
 from timewheel.planning.policies import Misfire
 from timewheel.planning.position import wake_at
-from timewheel.schedule_records import ScheduleState, SkipReason, UnfinishedJob
+from timewheel.schedule_records import ScheduleRecord, ScheduleState, SkipReason, UnfinishedJob
 from timewheel.store.changes import PlanOccurrences
 
 if TYPE_CHECKING:
@@ -40,17 +40,19 @@ class Accountant:
         except Exception:  # noqa: BLE001  what cannot be read was parked for it, and has no slots to account for
             return None
 
-    async def leave(self, kept: Kept) -> None:
-        """Account for every slot that has come, so that others may follow: what does not run by now never will."""
-        if kept.here.state is ScheduleState.ACTIVE:
-            await self.account(kept)
+    async def leave(self, kept: Kept) -> Now:
+        """Account for every slot that has come, so that others may follow: what does not run by now never will.
+
+        Up to when: what follows counts from that instant, however long the commits took since.
+        """
+        accounted = await self.account(kept) if kept.here.state is ScheduleState.ACTIVE else self._roster.now()
         record = kept.here
         reason = _LEFT_BECAUSE.get(record.state)
         if reason is None or (reason is SkipReason.CATCH_UP and record.position.catch_up_until is None):
-            return
+            return accounted
         definition = self.readable(kept)
         if definition is None:
-            return
+            return accounted
         silent = replace(definition, misfire=definition.misfire._replace(kind=Misfire.SKIP, grace_us=0))
         now = self._roster.now()
         after = Now(now.wall_us + 1, now.steady_us + 1)  # a slot of this very microsecond has come, too
@@ -58,26 +60,35 @@ class Accountant:
         try:
             made = self._carrier.draft(kept, unfinished, reason, silent, after).made
         except Exception:  # noqa: BLE001  a rule that raises tells no slots: nothing can be accounted for
-            return
+            return now
         if made is not None and made.rows and not made.jobs:
             position = made.position._replace(at=min(made.position.at, now.on(made.position.clock)))
             change = PlanOccurrences(record.schedule, record.version, position, made.rows, [])
             await self._roster.write(kept, record.schedule, change)
             kept.record = carried(record, change)
+        return now
 
-    async def account(self, kept: Kept) -> None:
-        """Carry out what is due of an active schedule."""
+    async def account(self, kept: Kept) -> Now:
+        """Carry out what is due of an active schedule; up to when that is done."""
+        now = self._roster.now()
         for _ in range(_PLANS):
-            record, now = kept.here, self._roster.now()
-            wake = wake_at(record.position)
-            if record.state is not ScheduleState.ACTIVE or wake is None or wake.at > now.on(wake.clock):
-                return
-            drafted = self._carrier.draft_or_park(kept, await self.unfinished(record.schedule))
+            record = kept.here
+            if not _is_due(record, now):
+                break
+            now = self._roster.now()
+            drafted = self._carrier.draft_or_park(kept, await self.unfinished(record.schedule), now)
             if changes_nothing(record, drafted.change):
-                return
+                break
             await self._roster.write(kept, record.schedule, drafted.change)
             self._carrier.done(kept, drafted)
+        return now
 
     async def unfinished(self, schedule: str) -> list[UnfinishedJob]:
         """The jobs of a schedule that are not final."""
         return (await self._roster.store.unfinished([schedule])).get(schedule, [])
+
+
+def _is_due(record: ScheduleRecord, now: Now) -> bool:
+    """Whether an active schedule has something to plan."""
+    wake = wake_at(record.position)
+    return record.state is ScheduleState.ACTIVE and wake is not None and wake.at <= now.on(wake.clock)

@@ -55,16 +55,16 @@ class Calendars:
 
     async def _change(self, kept: Kept, name: str, old: Calendar | None) -> None:
         """Account for what has come by the old calendar, and begin with the new one."""
-        record = kept.here
+        record, now = kept.here, self._roster.now()
         if old is not None and record.state is not ScheduleState.ENDED:
             self._read_with(kept, old)
-            await self._accountant.leave(kept)
+            now = await self._accountant.leave(kept)
         kept.text, record = None, kept.here
         kept.retry = record.state is ScheduleState.PARKED
         definition = self._accountant.readable(kept)
         if kept.retry or definition is None or definition.calendar != name or record.state is ScheduleState.ENDED:
             return
-        position = first_position(definition, self._roster.now(), self._carrier.tzdata, record.position)
+        position = first_position(definition, now, self._carrier.tzdata, record.position)
         change = PlanOccurrences(record.schedule, record.version, position, [], [])
         await self._roster.write(kept, record.schedule, change)
         kept.record = carried(record, change)

@@ -77,14 +77,15 @@ class Carrier:
             unknown = unknown_task(definition.task)
         return Drafted(made, change_of(record, definition, made, self.new_id, unknown))
 
-    def draft_or_park(self, kept: Kept, unfinished: Sequence[UnfinishedJob]) -> Drafted:
+    def draft_or_park(self, kept: Kept, unfinished: Sequence[UnfinishedJob], now: Now | None = None) -> Drafted:
         """As `draft`; a schedule that cannot be planned is parked instead, with the reason. Raises nothing."""
         record = kept.here
         is_parked = record.state is ScheduleState.PARKED
         try:
             if is_parked and not self._surroundings.knows(record.task):
                 return Drafted(None, parking_of(record, unknown_task(record.task)))
-            return self.draft(kept, unfinished, SkipReason.PARKED if is_parked else SkipReason.MISFIRE)
+            because = SkipReason.PARKED if is_parked else SkipReason.MISFIRE
+            return self.draft(kept, unfinished, because, now=now)
         except Exception as fault:  # noqa: BLE001  whatever one schedule does, it is its own affair
             return Drafted(None, parking_of(record, why(fault)))
 

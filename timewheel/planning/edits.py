@@ -91,9 +91,8 @@ class Edits:
     async def _change(self, kept: Kept, new: Definition, *, importable: bool = False) -> ScheduleRecord:
         old = self._accountant.readable(kept)
         same = old is not None and old.same_slots(new) and kept.here.state is not ScheduleState.ENDED
-        if not same and old is not None:
-            await self._accountant.leave(kept)
-        record, now = kept.here, self._roster.now()
+        now = self._roster.now() if same or old is None else await self._accountant.leave(kept)
+        record = kept.here
         if same:
             position = renewed(new, record.position, now, self._carrier.tzdata)
         else:
