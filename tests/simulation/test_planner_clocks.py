@@ -42,9 +42,7 @@ def test_b42_a_step_back_leaves_intervals_alone_and_serves_no_fixed_slot_twice(t
     assert lives.times("wild") == pytest.approx([60, 120, 180], abs=0.1), "within one period"
 
 
-def test_a_step_back_of_hours_plans_everything_from_the_new_now(told):
-    lives = told
-
+def test_a_step_back_of_hours_plans_everything_from_the_new_now(lives):
     async def scene(scheduler):
         await scheduler.recurring(id="fixed").cron("0 6 * * *", "note", "fixed")
         await lives.machine.sleep(6 * HOUR + 60)

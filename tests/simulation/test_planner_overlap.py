@@ -8,7 +8,7 @@ import pytest
 from helpers import STORES, SlowStore, crash
 from standing_lives import COALESCED, HOUR, JOB, MINUTE, SKIPPED, Standing
 
-from timewheel import JobState, Overlap
+from timewheel import JobState, JournalFull, Overlap
 from timewheel.model import WaitingReason
 
 
@@ -278,3 +278,23 @@ def test_a_trigger_joins_the_one_that_waits(lives):
 
     lives.live(scene)
     assert lives.times() == pytest.approx([0, 30], abs=0.1)
+
+
+def test_who_waits_starts_although_the_journal_was_full_when_the_run_before_it_ended():
+    store = SlowStore(STORES["memory"]())
+    lives = Standing(store)
+
+    async def scene(scheduler):
+        await scheduler.recurring(overlap="QUEUE_ONE", max_runs=2).every(10, "busy", "a", 25)
+        await lives.machine.sleep(34)
+        store.faults[store.commits + 1] = JournalFull("full", path="memory"), False
+        filler = asyncio.ensure_future(scheduler.after(3600, "note"))
+        await lives.machine.sleep(0.95)
+        for number in range(1, 3):
+            store.faults[store.commits + number] = JournalFull("full", path="memory"), False
+        await asyncio.gather(filler, return_exceptions=True)
+        await lives.machine.sleep(40)
+
+    lives.live(scene)
+    assert lives.slots() == [10, 20]
+    assert lives.times()[1] == pytest.approx(35, abs=4)
