@@ -5,7 +5,17 @@ from random import Random
 
 from tests.conformance.schedule_batches import KEYS, QUEUES, TASKS, ScheduleChanges
 from timewheel.model import SECOND_US, AttemptState, ClockKind, JobState, WaitingReason
-from timewheel.store.changes import AddEntry, Cancel, PruneKeys, PutQueue, Reschedule, SaveLimits, Settle, Unhold
+from timewheel.store.changes import (
+    AddEntry,
+    Cancel,
+    PruneKeys,
+    PutQueue,
+    Reschedule,
+    SaveLimits,
+    Settle,
+    TakeOver,
+    Unhold,
+)
 from timewheel.testing.builders import SETTLES, claim, later, submit
 
 UNKNOWN_ID = 1 << 50
@@ -20,8 +30,7 @@ KINDS = (
     *("cancel", "reschedule", "unhold") * 2,
     *("rest", "prune"),
     *("plan",) * 4,
-    *("take_over",) * 2,
-    *("put_schedule", "drop_or_calendar"),
+    *("put_schedule", "drop_or_calendar", "take_over"),
 )
 APPLIED_FIRST = {"put_schedule", "drop_or_calendar"}  # of what plans look at
 
@@ -45,7 +54,11 @@ class BatchMaker(ScheduleChanges):
         changes = {}
         for place in sorted(range(len(kinds)), key=lambda place: kinds[place] not in APPLIED_FIRST):
             changes[place] = getattr(self, f"_{kinds[place]}")()
-        return [changes[place] for place in sorted(changes) if changes[place] is not None]
+        batch = [changes[place] for place in sorted(changes) if changes[place] is not None]
+        return [*batch, TakeOver()] if self._waits_for_another() and self._number(0, 1) else batch
+
+    def _waits_for_another(self):
+        return any(job.reason in (WaitingReason.OVERLAP, WaitingReason.KEY) for job in self._jobs.values())
 
     def _maybe(self, values):
         return self._one_of(values) if self._number(0, 1) else None

@@ -88,6 +88,7 @@ PLANTED = {
     "a reschedule ends nothing": Plant(
         "a job that was moved away while it held a key leaves those behind that waited for it",
         _a_reschedule_ends_nothing,
+        examples=300,
     ),
     "a moved job goes on": Plant(
         "moving a job that waits lets it overlap what it waited for",

@@ -120,7 +120,7 @@ class Plans(BenchTests):
     async def test_planning_does_not_edit(self, bench: Bench) -> None:
         await bench.write(put_schedule(state=ScheduleState.PAUSED, reason="audit", until=T + 9, updated_at=5))
         bench.now = later(77)
-        await bench.plan(position=Position(ClockKind.WALL, T + 1))
+        await bench.plan(position=Position(ClockKind.WALL, T + 1), reason="not of a state")
         record = await bench.schedule()
         assert (record.version, record.updated_at, record.position.at) == (1, 5, T + 1)
         assert (record.state, record.reason, record.until) == (ScheduleState.PAUSED, "audit", T + 9)
