@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from lives import FaultyStore
+from lives import FaultyStore, nothing
 from standing_lives import T0_US, Standing
 
-from timewheel import Cron, Every, JobState
+from timewheel import Calendar, Cron, Every, JobState
 from timewheel.store.changes import PutSchedule
+from timewheel.testing.virtual import T0
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -85,3 +86,24 @@ class Slow(FaultyStore):
 
     def inner_rows(self):
         return [row for _, row in self.inner._journal.ledger.values()]
+
+
+def test_a_calendar_that_was_saved_counts_though_the_process_died_before_it_planned_anew():
+    today = T0.date()
+
+    async def change(scheduler):
+        shut = Calendar("closed", [today], weekend=())
+        await scheduler.recurring(id="x").schedule(Cron("* * * * *", calendar=shut), "note")
+        lives.store.before = lambda changes: asyncio.sleep(0.2)
+        saving = asyncio.create_task(scheduler.standing.put_calendar(Calendar("closed", weekend=())))
+        await asyncio.sleep(0.3)  # saved, and not yet planned by
+        assert not saving.done()
+
+    async def look(scheduler):
+        await asyncio.sleep(300)
+        return len(lives.diary)
+
+    lives = Standing(FaultyStore())
+    lives.die(change)
+    lives.store.before = nothing
+    assert lives.live(look) == 5

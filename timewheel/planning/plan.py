@@ -74,7 +74,8 @@ def plan(
     """
     before, position = position, settled(definition, position, now)._replace(tzdata=tzdata)
     draft = draft_of(definition, schedule, position, slots_of(definition, position, now), unfinished, now)
-    if before.next_at is not None and (before.at, before.tzdata) == (position.at, tzdata):
+    is_known = definition.calendar is None and (before.at, before.tzdata) == (position.at, tzdata)  # calendars change
+    if before.next_at is not None and is_known:
         draft.know(before.at, before.next_at)
     if isinstance(definition.rule, Every) and definition.rule.after_completion:
         return _finish(draft, *_fixed_delay(draft, definition.rule, unfinished, because, finished_at))

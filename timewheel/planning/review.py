@@ -75,7 +75,8 @@ class Review:
             stepped = _may_have_stepped(record, now) and stepped_back(definition, record.position, now)
         except Exception:  # noqa: BLE001  planning it meets the same, and parks it for it
             return is_active
-        return stepped or _is_of_other_zones(record, tzdata) or definition.overlap.kind is OverlapKind.REPLACE
+        dated = is_active and definition.calendar is not None  # who changed it may have died before it was planned anew
+        return stepped or dated or _is_of_other_zones(record, tzdata) or definition.overlap.kind is OverlapKind.REPLACE
 
 
 def _is_of_other_zones(record: ScheduleRecord, tzdata: str) -> bool:
