@@ -96,6 +96,19 @@ def test_downtime_misses_one_slot(misfire, fate, told):
         assert made.position.next_at is None
 
 
+def test_a_slot_within_the_grace_is_on_time():
+    for late, catch_up in ((10 * SECOND, False), (10 * SECOND + 1, True)):
+        made = go_on(begun(), T0 + DELAY + late)
+        assert [job.origin.catch_up for job in made.jobs] == [catch_up]
+        assert [job.origin.missed for job in made.jobs] == [(T0 + DELAY, T0 + DELAY, 1) if catch_up else None]
+
+
+def test_a_slot_that_was_skipped_is_one_row_and_where_the_schedule_stands():
+    made = go_on(begun(misfire=MisfirePolicy(Misfire.SKIP)), T0 + 10 * DELAY)
+    assert [(row.first_at, row.last_at) for row in made.rows] == [(T0 + DELAY, T0 + DELAY)]
+    assert made.position.at == T0 + DELAY
+
+
 def test_a_job_that_somebody_triggered_is_an_overlap_and_no_predecessor():
     world = begun()
     go_on(world, T0 + DELAY)

@@ -188,6 +188,16 @@ def test_a_long_sleep_does_not_let_a_catch_up_make_everything_at_once():
     assert wake_at(world.position) == (1, T0 + 2 * HOUR + SECOND)
 
 
+def test_another_misfire_policy_ends_a_catch_up_and_judges_what_is_left_of_it():
+    world = made_at("2026-01-05T00:00", Every(10), misfire=MisfirePolicy(Misfire.ALL), overlap=Overlap.ALLOW)
+    go_on(world, T0 + HOUR)
+    world.definition = replace(world.definition, misfire=MisfirePolicy(Misfire.LATEST))
+    made = go_on(world, T0 + HOUR)
+    position = made.position
+    assert (position.catch_up_until, position.catch_up_at, position.at) == (None, None, T0 + HOUR)
+    assert (slots(made), made.rows[0].count) == ([T0 + HOUR], 99 + 1), "and the one within the grace"
+
+
 def test_a_fast_catch_up_makes_several_jobs_ten_times_a_second():
     policy = MisfirePolicy(Misfire.ALL, catch_up_per_s=45)
     world = made_at("2026-01-05T00:00", Every(10), misfire=policy, overlap=Overlap.ALLOW(limit=1000))
