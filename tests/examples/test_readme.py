@@ -168,7 +168,8 @@ def test_the_states_are_those_of_the_code():
 
 
 def test_the_endpoints_are_those_of_the_code():
-    rows = set(re.findall(r"^\| `((?:GET|POST) /\S+)` \|", section(TEXT, "serve"), re.MULTILINE))
+    table = "\n".join(re.findall(r"^\| `.*", section(TEXT, "serve"), re.MULTILINE))
+    rows = set(re.findall(r"`((?:GET|POST|PUT|PATCH|DELETE) /\S+)`", table))
     assert rows == {
         "GET /openapi.json",
         *(f"{method.upper()} {path}" for path, methods in paths().items() for method in methods),

@@ -59,6 +59,7 @@ TEXTS = {
     "end": ["2026-01-06T00:00:00Z", "2099-01-05T00:00:00Z"],
     "until": ["2099-01-05T00:00:00Z"],
 }
+OUR_LISTS = re.compile(rf"in body - ({'|'.join(TEXTS)}): Invalid enum value")
 
 
 @schemathesis.hook
@@ -99,6 +100,8 @@ def filter_failure(context: Any, failure: Any, case: Any, response: Any) -> bool
         return response.status_code != 415  # the door asks for JSON before it looks at paths
     if isinstance(failure, RejectedPositiveData):
         return response.status_code != 422 or not all(map(_told_in_words, response.json()["errors"]))
+    if isinstance(failure, AcceptedNegativeData) and OUR_LISTS.search(str(failure.message)):
+        return False  # the document itself has no such list
     if isinstance(failure, AcceptedNegativeData) and case.operation.label == "POST /api/v1/jobs/batch":
         return not any(result["status"] >= 400 for result in response.json()["results"])  # each is judged by itself
     return True
