@@ -7,6 +7,7 @@ import random
 from typing import Any
 from unittest.mock import patch
 
+from tests.planted.bugs_of_schedules import STANDING_BUGS
 from tests.planted.planting import Bug, Planting, all_of, edited, reworded, small
 from timewheel import (
     aftermath,
@@ -742,4 +743,5 @@ _bug(
     store="sqlite",
 )
 
+BUGS += STANDING_BUGS
 PLANTED: dict[str, Bug] = {bug.name: bug for bug in BUGS}

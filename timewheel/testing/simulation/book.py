@@ -27,7 +27,7 @@ from timewheel.store.changes import (
     Settled,
     Unheld,
 )
-from timewheel.testing.simulation.facts import Carried, Dropped, Fact, Freed, Over, Put
+from timewheel.testing.simulation.facts import Carried, Dropped, Fact, Freed, Over, Put, Requested
 
 Unfinished = dict[str, list[UnfinishedJob]]
 
@@ -87,6 +87,8 @@ class Book:
             self._add(Freed(elapsed_us, tuple(job_id for _, _, job_id in outcome.places)))
         elif _is_over(outcome):
             self._add(Over(elapsed_us, outcome.job_id, now))
+        elif isinstance(outcome, Cancelled) and outcome.answer is CancelAnswer.REQUESTED:
+            self._add(Requested(elapsed_us, outcome.job_id))
 
     def _put(self, record: ScheduleRecord, elapsed_us: int, now: Now) -> None:
         before = self.schedules.get(record.schedule)

@@ -147,6 +147,9 @@ class EditsKeep(Checker):
         before, record, position = fact.before, fact.record, fact.record.position
         made = 0 if before is None else before.position.made
         cls.demand(position.made == made, f"{made} jobs were made by the rule", fact)
+        if before is not None:
+            changed = (before.definition, before.state) != (record.definition, record.state)
+            cls.demand(changed or record.state is ScheduleState.PAUSED, "written anew, and nothing changed", fact)
         if before is not None and position.at == before.position.at:
             return
         definition = world.journal.book.definition(record.definition)

@@ -21,7 +21,7 @@ Row = OccurrenceRecord
 
 
 class MisfireIsExact(Checker):
-    """After n missed slots SKIP makes no job, LATEST one, COALESCE one that counts n, ALL the newest of them, up to max."""
+    """After n missed slots SKIP makes no job, LATEST one, COALESCE one that counts n, ALL the newest of them."""
 
     number = "I19"
     sentence = (
@@ -177,7 +177,8 @@ class JobsOfSlots(Checker):
     def _told(cls, record: LifeRecord, fact: Told) -> None:
         job = job_of(record, fact.job_id)
         cls.demand(job is not None and job.origin is not None, "told of a schedule that made no such job", fact)
-        assert job is not None and job.origin is not None
+        assert job is not None
+        assert job.origin is not None
         origin = job.origin
         shift = fact.offset_us if origin.clock is ClockKind.STEADY else 0
         near = abs(origin.nominal_at + shift - fact.nominal_us) <= SECOND_US * bool(shift)

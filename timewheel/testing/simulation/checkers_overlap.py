@@ -6,15 +6,17 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from timewheel.model import JobRequest, JobState, OriginKind, job_number
+from timewheel.model import JobRequest, JobState, OriginKind, job_number, job_text
 from timewheel.planning.overlap import ONE_AT_A_TIME
 from timewheel.planning.policies import OverlapKind
 from timewheel.schedule_records import Fate, SkipReason, UnfinishedJob
 from timewheel.testing.simulation.book import is_open
+from timewheel.testing.simulation.checkers_time import held_up_us
 from timewheel.testing.simulation.checking import Checker
-from timewheel.testing.simulation.facts import Asked, Began, Carried, Ended, Freed, LifeRecord, Over
+from timewheel.testing.simulation.facts import Asked, Began, Carried, Ended, Freed, LifeRecord, Note, Over, Requested
 from timewheel.testing.simulation.standing import FORCED
 from timewheel.testing.simulation.told import PlanSeen, plan_seen
+from timewheel.testing.simulation.world import STOP
 
 if TYPE_CHECKING:
     from timewheel.testing.simulation.world import World
@@ -196,3 +198,30 @@ class Keys(Checker):
         """In the end nobody waits."""
         for job in world.lives[-1].after["jobs"].values():
             cls.demand(job.state is not JobState.WAITING, "still waits", job)
+
+
+class Replacements(Checker):
+    """Whom REPLACE is to replace is asked to end."""
+
+    number = "I18"
+    sentence = "A job that is to be replaced is asked to end, and soon"
+
+    @classmethod
+    def life_over(cls, world: World, record: LifeRecord) -> None:
+        """In a life whose commits did not fail; after each plan that replaces."""
+        if record.faulted or record.meddled or not record.ran:
+            return
+        slack_us = 2_500_000 + 6 * record.longest_commit_us + held_up_us(record)
+        owed: dict[int, int] = {}
+        for fact in world.log[record.begin : record.end]:
+            for job_id, until_us in owed.items():
+                cls.demand(fact.elapsed_us <= until_us, "to be replaced, and not asked to end", job_text(job_id), fact)
+            if isinstance(fact, Requested | Over):
+                owed.pop(fact.job_id, None)
+            elif isinstance(fact, Note) and fact.what == STOP:
+                return
+            elif isinstance(fact, Carried) and fact.change.supersede and fact.change.jobs:
+                for job in fact.left:
+                    spared = job.job_id in {each.job_id for each in fact.change.jobs} or job.state is JobState.WAITING
+                    if not spared and not job.cancel_requested:
+                        owed.setdefault(job.job_id, fact.elapsed_us + slack_us)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 RETRY_AFTER_US = SECOND_US * 3 // 2  # what a throttled handler asks for
 LATE_US = 4 * SECOND_US
+MAY_WAIT = ("key", "probe", "schedule", "alone")  # known before, or held until another job has ended
 SLACK_US = SECOND_US  # how much later than its handler an attempt may be judged: other handlers may block the loop
 
 
@@ -148,7 +149,7 @@ class SoonEnough(Checker):
         known: dict[str, int] = {}
         for fact in world.log[record.begin : record.end]:
             known.setdefault(getattr(fact, "tag", ""), fact.elapsed_us)
-            if isinstance(fact, Began) and fact.queue == "default" and not fact.tag.startswith(("key", "probe")):
+            if isinstance(fact, Began) and fact.queue == "default" and not fact.tag.startswith(MAY_WAIT):
                 attempt = record.after["attempts"][job_number(fact.job_id), fact.attempt]
                 if attempt.clock is ClockKind.STEADY and attempt.scheduled_at:
                     due_us = attempt.scheduled_at - record.offset_us

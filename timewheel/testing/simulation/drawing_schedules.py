@@ -62,6 +62,7 @@ class StandingDrawing:
         if self.wanted:
             life.moves += self._moves(drawing, life.length_s)
             life.faults += self._faults(life)
+            life.zones = "2099z" if self.chance.random() < 0.1 else None
 
     def _moves(self, drawing: Drawing, length_s: float) -> list[Move]:
         chance = self.chance

@@ -128,6 +128,13 @@ class Over(NamedTuple):
     now: Now
 
 
+class Requested(NamedTuple):
+    """A running job was asked to end."""
+
+    elapsed_us: int
+    job_id: int
+
+
 class Told(NamedTuple):
     """What the handler of a schedule's job was told of it: instants in wall microseconds."""
 
@@ -147,7 +154,9 @@ class Note(NamedTuple):
     facts: tuple[Any, ...] = ()
 
 
-Fact = Began | Ended | Asked | Answered | Token | Shaped | Put | Dropped | Carried | Freed | Over | Told | Note
+Fact = (
+    Began | Ended | Asked | Answered | Token | Shaped | Put | Dropped | Carried | Freed | Over | Requested | Told | Note
+)
 
 
 @dataclass(slots=True)

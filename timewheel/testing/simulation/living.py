@@ -18,7 +18,7 @@ from timewheel.testing.simulation.facts import LifeRecord
 from timewheel.testing.simulation.moves import play_move
 from timewheel.testing.simulation.peace import make_peace
 from timewheel.testing.simulation.plan import Life
-from timewheel.testing.simulation.world import EMPTY, STOP, World
+from timewheel.testing.simulation.world import EMPTY, STOP, World, zones_called
 
 LOOK_S = 0.25
 TAKE_OVER_S = 1.3  # a look a second, and what follows
@@ -32,7 +32,8 @@ def lead_life(world: World, life: Life, *, peaceful: bool = False) -> list[LifeR
     first.peaceful = peaceful
     leave = True
     try:
-        leave = world.machine.run(_until_death(world), leave=life.end != "cut")
+        with zones_called(life.zones):
+            leave = world.machine.run(_until_death(world), leave=life.end != "cut")
     except (AssertionError, TimewheelError) as error:
         world.violate(error if isinstance(error, Violated) else Violated("I29", f"the life broke: {error!r}"))
     world.alive = False
@@ -95,8 +96,7 @@ def _pass_the_night(world: World, life: Life) -> None:
 
 async def _until_death(world: World) -> bool:
     """Live until the end; whether the process died of it."""
-    loop = asyncio.get_running_loop()
-    world.loop = loop
+    world.loop = loop = asyncio.get_running_loop()
     loop.set_exception_handler(lambda _, context: _heard(world, context))
     death = loop.create_task(world.journal.died.wait())
     life = loop.create_task(_live(world))

@@ -141,7 +141,7 @@ class Backfill(StandingMove):
     @staticmethod
     def draw(drawing: Drawing) -> What:
         chance = drawing.standing.chance
-        what: What = {"schedule": chance.choice(SCHEDULES), "from_s": -chance.choice([2, 10, 60])}
+        what: What = {"schedule": chance.choice(SCHEDULES), "from_s": -chance.choice([2, 6, 15])}
         return what | {
             "to_s": chance.choice([-1, 0, 5]),
             "at_once": chance.choice([1, 1, 2]),

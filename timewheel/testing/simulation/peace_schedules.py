@@ -49,7 +49,9 @@ def _catches_up(record: ScheduleRecord) -> bool:
 
 
 def is_overdue(record: ScheduleRecord, now: Now, late_us: int) -> bool:
-    """Whether something of an active schedule has been due for longer than `late_us`."""
+    """Whether something of an active schedule, or the end of a pause, has been due for longer than `late_us`."""
+    if record.state is ScheduleState.PAUSED:
+        return record.until is not None and record.until + late_us < now.wall_us
     wake = wake_at(record.position)
     return record.state is ScheduleState.ACTIVE and wake is not None and wake.at + late_us < now.on(wake.clock)
 

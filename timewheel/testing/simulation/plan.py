@@ -56,6 +56,7 @@ class Life:
     "crash": the process is killed. "stop": `stop(grace_s)`. "cut": its event loop ends as `asyncio.run` ends it.
     Then the machine is down for `down_s` (`reboot`: it was booted again), and somebody sets its wall clock by `step_s`.
     `heir`: another scheduler stands by meanwhile, takes over after a stop, and lives as long again.
+    `zones`: what its time zone database is called; None: as it is.
     `without`: tasks that this life's program does not have. `commit_s`, `read_s`: the longest usual commit and read.
     """
 
@@ -71,6 +72,7 @@ class Life:
     commit_s: float = 0.0
     read_s: float = 0.0
     heir: bool = False
+    zones: str | None = None
 
     def lines(self) -> list[str]:
         """The life in words."""
@@ -82,6 +84,8 @@ class Life:
             lines.append(f"- who stood by takes over, and is stopped after {self.length_s:.4g} s")
         if self.without:
             lines.insert(0, f"- without the tasks {', '.join(self.without)}")
+        if self.zones:
+            lines.insert(0, f"- with the time zones {self.zones}")
         if self.commit_s or self.read_s:
             lines.insert(0, f"- a commit takes up to {self.commit_s:.4g} s, a read {self.read_s:.4g} s")
         if self.down_s or self.reboot or self.step_s:

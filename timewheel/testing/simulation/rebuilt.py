@@ -76,9 +76,11 @@ async def _lanes(engine: Engine, store: Any, dump: Dump) -> None:
     loader, queued, ticker = engine.loader, engine.dispatcher.queued, engine.ticker
     waiting: Counter[tuple[int, ClockKind]] = Counter()
     for job in dump["jobs"].values():
+        if job.state is not JobState.SCHEDULED:
+            continue
         lane = lanes[job.queue, job.priority, job.due_clock]
         book = loader._books.get(lane)
-        if job.state is not JobState.SCHEDULED or book is None or (job.due_at, job.job_id) > book.frontier:
+        if book is None or (job.due_at, job.job_id) > book.frontier:
             continue
         if job.job_id not in queued.known_ids(lane):
             waiting[lane, job.due_clock] += 1

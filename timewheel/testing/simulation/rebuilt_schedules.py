@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from timewheel.model import SECOND_US, ClockKind, JobState
+from timewheel.model import SECOND_US, ClockKind
 from timewheel.planning.position import wake_at
 from timewheel.schedule_records import ScheduleRecord, ScheduleState
 from timewheel.testing.invariants import Dump
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from timewheel.testing.simulation.world import World
 
 LATE_US = 4 * SECOND_US  # a step is noticed within a second; a plan that was refused is made again after another
-REPLACED_US = 3 * SECOND_US
 
 
 def look(world: World, engine: Engine, dump: Dump) -> None:
@@ -33,6 +32,9 @@ def look(world: World, engine: Engine, dump: Dump) -> None:
         record: ScheduleRecord = dump["schedules"][kept.record.schedule]
         demand(kept.record == record, "I15", "the planner thinks otherwise of a schedule", kept.record, record)
         _agenda(engine, record)
+        if not engine.planner._review and record.position.clock is ClockKind.WALL and record.state == "ACTIVE":
+            zones = engine.planner._carrier.tzdata
+            demand(record.position.tzdata == zones, "I15", f"planned with other zones than {zones}", record)
     if not world.journal.faulted and not world.record.meddled:
         _on_time(world, dump, held)
         nobody_waits_in_vain(dump)
@@ -53,7 +55,7 @@ def _agenda(engine: Engine, record: ScheduleRecord) -> None:
 
 
 def _on_time(world: World, dump: Dump, held: set[str]) -> None:
-    """I7: no active schedule is overdue. I18: who is to be replaced was asked to end."""
+    """I7: no active schedule is overdue."""
     record, now = world.record, world.now()
     if record.stepped_us and world.machine.awake_us - record.last_step_us < LATE_US:
         return
@@ -61,19 +63,3 @@ def _on_time(world: World, dump: Dump, held: set[str]) -> None:
     for name, schedule in dump["schedules"].items():
         overdue = name not in held and is_overdue(schedule, now, late_us)
         demand(not overdue, "I7", f"due for longer than {late_us} us, and not planned", schedule, now)
-    for job in dump["jobs"].values():
-        schedule = dump["schedules"].get(job.origin.schedule) if job.origin is not None else None
-        waits = job.state is JobState.WAITING and job.reason == "overlap"
-        if schedule is None or not waits or now.wall_us - job.created_at < REPLACED_US + late_us:
-            continue
-        definition = world.journal.book.definition(schedule.definition)
-        if definition.overlap.kind == "REPLACE" and not job.origin.catch_up and schedule.version == 1:
-            _replaced(dump, job.origin.schedule, job.job_id)
-
-
-def _replaced(dump: Dump, schedule: str, waiter: int) -> None:
-    for job in dump["jobs"].values():
-        mine = job.origin is not None and job.origin.schedule == schedule and job.job_id < waiter
-        runs = not job.state.final and job.state is not JobState.WAITING
-        asked = not (mine and runs) or job.cancel_requested is not None
-        demand(asked, "I18", "another is to take its place, and nobody asked it to end", job, waiter)

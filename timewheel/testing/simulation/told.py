@@ -139,7 +139,7 @@ class PlanSeen:
 
 def plan_seen(world: World, fact: Carried) -> PlanSeen | None:
     """The plan; None when nobody can read its schedule."""
-    seen = world.journal.book.plans
+    seen: dict[int, PlanSeen | None] = world.journal.book.plans
     if id(fact) not in seen:
         try:
             seen[id(fact)] = PlanSeen(world, fact)

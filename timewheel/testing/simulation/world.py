@@ -10,11 +10,12 @@ import asyncio
 import hashlib
 import logging
 from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
 
-from timewheel import Scheduler
+from timewheel import Scheduler, zones
 from timewheel.model import SECOND_US, Now
 from timewheel.testing.invariants import Dump, Violated
 from timewheel.testing.simulation.book import Book
@@ -233,3 +234,15 @@ class Silence:
 
     def __exit__(self, *_: object) -> None:
         self._logger.disabled = self._was
+
+
+@contextmanager
+def zones_called(name: str | None) -> Iterator[None]:
+    """While this is entered, the time zone database has another name, if one is given: a program with newer zones."""
+    found = zones.version
+    if name is not None:
+        zones.version = lambda: name
+    try:
+        yield
+    finally:
+        zones.version = found
