@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from timewheel.model import AttemptState, ClockKind, JobState, Now
+from timewheel.model import AttemptState, ClockKind, JobState, Now, WaitingReason
 from timewheel.schedule_records import Fate, OccurrenceRecord, OriginKind, Position
 from timewheel.store.backlog import PLANNED_ROWS, STANDING_CHANGES, Backlog
 from timewheel.store.changes import (
@@ -19,11 +19,18 @@ from timewheel.store.changes import (
     Reschedule,
     Settle,
     TakeOver,
+    Unhold,
 )
 from timewheel.store.heirs import Heirs
 
 SETTLE = Settle(1, 1, 1, AttemptState.SUCCEEDED, JobState.COMPLETED)
-ENDINGS = [SETTLE, Cancel(1, "", False), Reschedule(1, ClockKind.WALL, 0, False), Claim([1], 0, Now(0, 0))]
+ENDINGS = [
+    SETTLE,
+    Cancel(1, "", False),
+    Reschedule(1, ClockKind.WALL, 0, False),
+    Claim([1], 0, Now(0, 0)),
+    Unhold(WaitingReason.OVERRUN, 1),
+]
 
 
 def ignore(_):

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from timewheel.store.changes import Cancel, Claim, Claimed, Outcome, Planned, Reschedule, Settle, TakeOver
+from timewheel.store.changes import Cancel, Claim, Claimed, Outcome, Planned, Reschedule, Settle, TakeOver, Unhold
 
 if TYPE_CHECKING:
     from timewheel.store.backlog import Entry
 
-_MAY_END = (Settle, Cancel, Reschedule, Claim)
+_MAY_END = (Settle, Cancel, Reschedule, Claim, Unhold)  # an overrun that ends gives up its key
 
 
 class Heirs:
