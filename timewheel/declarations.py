@@ -5,7 +5,6 @@ Pure, but for looking up functions. What can be refused is refused here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -107,11 +106,9 @@ class Declarations:
 
     # ---- without an id -----------------------------------------------------------------------------------------------
 
-    def begin(self, declared: Iterable[Declaration]) -> None:
-        """The scheduler starts: only what is declared in code has been declared before."""
+    def begin(self) -> None:
+        """The scheduler starts: nothing has been declared yet."""
         self._unnamed.clear()
-        for declaration in declared:
-            self.claim_unnamed(declaration)
 
     def claim_unnamed(self, declaration: Declaration) -> bool:
         """Whether this is the first declaration without an id that takes this name since the start.

@@ -118,6 +118,7 @@ def schedule_query(
 
     async def read(token: str | None) -> Page[Schedule[Any]]:
         guard()
+        await desk.calendars()  # which their rules may need
         after = None if token is None else _read_text_token(token)
         records = await store.schedules(which, after=after, limit=page_size)
         more = len(records) == page_size

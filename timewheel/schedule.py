@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from timewheel.handles import Pages
     from timewheel.occurrences import Backfill, Occurrence, Upcoming
     from timewheel.options import ScheduleOptions
+    from timewheel.recurrence.calendar import Calendar
 
 R_co = TypeVar("R_co", covariant=True)
 
@@ -28,6 +29,9 @@ class StandingDesk(Protocol):
 
     def definition_of(self, record: ScheduleRecord) -> Definition:
         """What the record declares. Raises InvalidRule and its kin when that cannot be read."""
+
+    async def calendars(self) -> dict[str, Calendar]:
+        """Read the saved calendars, for `definition_of`."""
 
     async def fetch(self, schedule: str) -> Schedule[Any]:
         """A new snapshot; ScheduleNotFound when it is gone."""

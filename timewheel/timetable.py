@@ -73,7 +73,7 @@ class Timetable(Running, Recurring):
 
     async def engine_ready(self) -> None:
         """The journal is recovered and nothing runs yet: apply what is declared in code."""
-        self._declarations.begin(self._periodic.all())
+        self._declarations.begin()
         await self.standing.apply_all(self._periodic.all(), prune=self._prune)
 
     async def get_schedule(self, schedule_id: str) -> Schedule[Any]:

@@ -461,6 +461,10 @@ def test_the_ledger_is_read_newest_first_in_pages(diary):
         for wrong in ({"page_size": 0}, {"page_token": "?"}):
             with pytest.raises(InvalidOption):
                 made.occurrences(**wrong)
+        with pytest.raises(ScheduleNotFound):
+            await scheduler.standing.occurrences("nobody")
+        fresh = await scheduler.recurring(id="fresh").cron("@yearly", "note")
+        assert (await fresh.occurrences()).items == ()
 
     diary.live(scene)
 
@@ -493,6 +497,40 @@ def test_schedules_are_listed_by_id_and_filtered(diary):
     diary.live(scene)
 
 
+def test_the_times_of_an_interval_are_shown_as_the_clocks_stand_now(diary):
+    async def scene(scheduler):
+        made = await scheduler.recurring(misfire="COALESCE").every(HOUR, "note")
+        await diary.sleep(1.5 * HOUR)
+        diary.machine.step(10 * HOUR)
+        await diary.sleep(60)
+        assert made.next_at == t0(11)
+        assert (await made.refresh()).next_at == t0(12)
+        assert [one.nominal_at async for one in made.occurrences()] == [t0(11)]
+        (job,) = await scheduler.jobs(schedule="note")
+        assert (job.nominal_at, job.scheduled_at) == (t0(11), t0(11))
+        paused = await made.pause()
+        await diary.sleep(3 * HOUR)
+        await paused.resume()
+        await diary.sleep(1)
+        (job, _) = await scheduler.jobs(schedule="note")
+        assert job.missed == diary.lines[-1][2] == (t0(12), t0(14), 3)
+
+    diary.live(scene)
+
+
+def test_one_that_has_ended_has_nothing_to_come(diary):
+    async def scene(scheduler):
+        made = await scheduler.recurring(max_runs=1).every(HOUR, "note")
+        assert len(await made.preview()) == 1
+        await diary.sleep(2 * HOUR)
+        made = await made.refresh()
+        assert (made.state, made.next_at, await made.preview()) == ("ENDED", None, [])
+        assert (await made.pause()).state == "ENDED"
+
+    diary.live(scene)
+    assert diary.slots() == [1]
+
+
 # ---- calendars -------------------------------------------------------------------------------------------------------
 
 
@@ -511,6 +549,7 @@ def test_a_calendar_is_saved_under_its_name_and_found_by_it(diary):
         assert updated.rule.calendar == bank
 
     async def second(scheduler):
+        assert [one.rule.calendar async for one in scheduler.schedules()] == [bank] * 3
         assert await scheduler.standing.calendars() == {"bank": bank}
         lines = await (await scheduler.get_schedule("name")).preview(2)
         assert [(line.local.day, line.reason) for line in lines] == [(5, None), (6, "calendar"), (7, None)]
@@ -519,8 +558,13 @@ def test_a_calendar_is_saved_under_its_name_and_found_by_it(diary):
         lines = await (await scheduler.get_schedule("name")).preview(2)  # shared by all that name it
         assert [(line.local.day, line.reason) for line in lines] == [(5, None), (6, None)]
 
+    async def third(scheduler):
+        found = await scheduler.get_schedule("name")
+        assert found.rule.next_after(t0(24)).day == 6
+
     diary.live(first)
     diary.live(second)
+    diary.live(third)
 
 
 # ---- other places ----------------------------------------------------------------------------------------------------

@@ -7,9 +7,11 @@ from datetime import date
 
 import pytest
 from helpers import STORES
+from lives import FaultyStore, nothing
 from test_schedules_api import DAY, HOUR, Diary, t0
 
-from timewheel import Calendar, Cron, Every, ScheduleIdRequired, current
+from timewheel import Calendar, Cron, Every, JournalFull, ScheduleIdRequired, current, standing
+from timewheel.store.changes import PutSchedule
 
 
 @pytest.fixture(params=STORES)
@@ -173,6 +175,50 @@ def test_code_and_a_call_share_the_rule_about_ids(diary):
 
     diary.live(scene, declare=declare)
     diary.live(scene, declare=declare)
+
+
+def test_pruning_looks_at_every_page_and_previews_nothing_of_what_it_ended(diary, monkeypatch):
+    monkeypatch.setattr(standing, "_PAGE", 2)
+    names = [f"s{number}" for number in range(7)]
+    diary.live(states, declare=declaring(*((name, Every(HOUR), {}) for name in names)))
+
+    async def scene(scheduler):
+        assert {state for state, _ in (await states(scheduler)).values()} == {"ENDED"}
+        assert await (await scheduler.get_schedule("s3")).preview() == []
+
+    diary.live(scene, prune=True)
+
+
+def test_a_task_that_is_registered_so_frees_the_jobs_that_waited_for_it(diary):
+    async def first(scheduler):
+        scheduler.task(plain)
+        await scheduler.after(60, plain)
+
+    async def second(scheduler):
+        await diary.sleep(120)
+        (job,) = await scheduler.jobs()
+        assert (job.state, job.reason) == ("WAITING", "unresolvable")
+        scheduler.periodic("@yearly")(plain)
+        assert (await job.wait(60)).state == "COMPLETED"
+
+    diary.live(first)
+    diary.live(second)
+
+
+def test_a_journal_that_takes_nothing_is_told_by_the_start():
+    store = FaultyStore()
+    diary = Diary()
+    diary.store = store
+
+    async def full(changes):
+        if any(isinstance(change, PutSchedule) for change in changes):
+            raise JournalFull("no space left", path="memory")
+
+    store.before = full
+    with pytest.raises(JournalFull):
+        diary.live(states, declare=declaring(("a", Every(HOUR), {})))
+    store.before = nothing
+    assert set(diary.live(states, declare=declaring(("a", Every(HOUR), {})))) == {"a"}
 
 
 def plain():

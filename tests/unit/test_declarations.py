@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from datetime import UTC, date, datetime, timedelta
 
 import pytest
@@ -22,6 +23,7 @@ from timewheel import (
     Retry,
     ScheduleIdRequired,
 )
+from timewheel.codec import loads_call
 from timewheel.declarations import Declarations
 from timewheel.planning.definition import definition_from_text
 from timewheel.recurring import Call
@@ -166,6 +168,20 @@ def test_a_call_that_does_not_fit_is_refused():
         declared("@daily", 1, 2)
 
 
+def test_a_partial_of_a_task_is_unfolded_into_the_arguments():
+    call = Call("@daily", functools.partial(greet, "Ada", loud=False), (), {"loud": True}, {})
+    made = declarations().declare(call).definition
+    assert (made.task, loads_call(made.arguments)) == ("greet", (["Ada"], {"loud": True}))
+    call = Call("@daily", functools.partial(pair, "first"), ("second",), {}, {})
+    known = declarations()
+    known.registry.register(pair, name="pair")
+    assert loads_call(known.declare(call).definition.arguments)[0] == ["first", "second"]
+
+
+def pair(left, right):
+    return left, right
+
+
 # ---- without an id ---------------------------------------------------------------------------------------------------
 
 
@@ -178,11 +194,8 @@ def test_a_second_and_different_one_without_an_id_is_refused_until_the_next_star
         known.claim_unnamed(other)
     assert caught.value.schedule == "greet"
     known.claim_unnamed(known.declare(Call("@daily", greet, ("Bob",), {}, {"id": "bob"})))  # it has its own
-    known.begin([])
+    known.begin()
     assert known.claim_unnamed(other)
-    known.begin([first])  # declared in code: there before any call
-    with pytest.raises(ScheduleIdRequired):
-        known.claim_unnamed(other)
 
 
 def test_where_it_is_declared_does_not_make_it_another_one():
