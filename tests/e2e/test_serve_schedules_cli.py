@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import signal
 import sys
 from collections.abc import AsyncIterator
@@ -201,13 +202,12 @@ async def test_calendars(server: Child) -> None:
 
 
 async def test_the_end_of_serve_ends_its_commands(server: Child, tmp_path: Path) -> None:
-    pids = tmp_path / "pids"
-    command = f"trap '' TERM; echo $$ > {pids}; while :; do sleep 0.1; done"
+    told = tmp_path / "told"
+    os.mkfifo(told)
+    command = f"trap '' TERM; echo $$ > {told}; while :; do sleep 0.1; done"
     await timewheel(server, "schedules", "add", "shell.run", "--id", "x", "--arg", command, "--every", "3600")
     await timewheel(server, "schedules", "trigger", "x")
-    while not pids.exists() or not pids.read_text():
-        await asyncio.sleep(0.05)
-    leader = int(pids.read_text())
+    leader = int(await asyncio.wait_for(asyncio.to_thread(told.read_text), LONG_S))
     server.signal(signal.SIGTERM)
     server.signal(signal.SIGTERM)  # ends the grace at once
     assert await server.end() == exits.OK

@@ -46,6 +46,19 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, 
         ("jobs", "list", "--limit", "-1"),
         ("jobs", "list", "--url", "ftp://x"),
         ("jobs", "list", "--url", "nonsense"),
+        ("schedules",),
+        ("schedules", "show"),
+        ("schedules", "preview"),
+        ("schedules", "preview", "x", "--cron", "@daily"),
+        ("schedules", "add", "t", "--kwarg", "n"),
+        ("schedules", "add", "t", "--overlap", "ALLOW:x"),
+        ("schedules", "add", "t", "--gap", "nope"),
+        ("schedules", "list", "--state", "nope"),
+        ("schedules", "apply"),
+        ("calendars", "put"),
+        ("forecast", "--bucket", "x"),
+        ("import", "crontab"),
+        ("import", "crontab", "/dev/null", "--tz", "Europe/Berln"),
     ],
 )
 def test_bad_usage_is_64(capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...]) -> None:
@@ -81,9 +94,28 @@ def test_help_and_version_are_0(capsys: pytest.CaptureFixture[str]) -> None:
     assert "timewheel" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("arguments", [("list",), ("show", "job-1"), ("cancel", "job-1"), ("list", "--json")])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("jobs", "list"),
+        ("jobs", "show", "job-1"),
+        ("jobs", "cancel", "job-1"),
+        ("jobs", "list", "--json"),
+        ("schedules", "list"),
+        ("schedules", "show", "x"),
+        ("schedules", "add", "t", "--every", "5"),
+        ("schedules", "pause", "x"),
+        ("schedules", "delete", "x"),
+        ("schedules", "trigger", "x"),
+        ("schedules", "preview", "--cron", "@daily"),
+        ("schedules", "backfill", "x", "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"),
+        ("calendars", "list"),
+        ("calendars", "put", "x"),
+        ("forecast",),
+    ],
+)
 def test_no_server_is_69(capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...]) -> None:
-    code, out, err = run(capsys, "jobs", *arguments, "--url", "http://127.0.0.1:1")
+    code, out, err = run(capsys, *arguments, "--url", "http://127.0.0.1:1")
     assert (code, out) == (exits.UNAVAILABLE, "")
     assert "no timewheel serve answers at http://127.0.0.1:1" in err
 
@@ -108,6 +140,56 @@ def test_version_and_usage_need_no_extra() -> None:
     code = f"import sys; from timewheel.cli.parser import parser; parser(); print(set({heavy}) & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
+
+
+@pytest.mark.parametrize("command", [("import", "crontab"), ("schedules", "apply")])
+def test_a_file_that_cannot_be_read_is_65(
+    capsys: pytest.CaptureFixture[str], command: tuple[str, str], tmp_path: Path
+) -> None:
+    code, out, err = run(capsys, *command, str(tmp_path / "nope"))
+    assert (code, out) == (exits.DATA, "")
+    assert "nope cannot be read: No such file or directory" in err
+
+
+def test_an_anacrontab_is_no_crontab(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "anacrontab").write_text("1 5 cron.daily run-parts /etc/cron.daily\n")
+    code, out, err = run(capsys, "import", "crontab", str(tmp_path / "anacrontab"))
+    assert (code, out) == (exits.DATA, "")
+    assert "an anacrontab is no crontab" in err
+
+
+@pytest.mark.parametrize(
+    ("place", "said"),
+    [
+        ("etc/crontab", "as root: echo hi"),
+        ("cron.d/x", "as root: echo hi"),
+        ("mine", "root echo hi"),
+        ("spool/cron/crontabs/root", "as root: root echo hi"),
+    ],
+)
+def test_where_a_crontab_lies_says_whose_it_is(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, place: str, said: str
+) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    path = tmp_path / place
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("0 0 * * * root echo hi\n")
+    assert f"\n    {said}\n" in run(capsys, "import", "crontab", str(path))[1]
+    assert "\n    as root: echo hi\n" in run(capsys, "import", "crontab", str(path), "--system")[1]
+
+
+def test_times_count_in_the_zone_of_this_machine_unless_told(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    path = tmp_path / "mine"
+    path.write_text("0 0 * * * echo hi\n")
+    monkeypatch.setenv("TZ", ":Asia/Tokyo")
+    assert "in Asia/Tokyo" in run(capsys, "import", "crontab", str(path))[1]
+    assert "in Europe/Paris" in run(capsys, "import", "crontab", str(path), "--tz", "Europe/Paris")[1]
+    monkeypatch.setenv("TZ", "<+03>-3")
+    code, _, err = run(capsys, "import", "crontab", str(path))
+    assert code == exits.USAGE
+    assert "--tz" in err
 
 
 def test_an_error_of_ours_is_70(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

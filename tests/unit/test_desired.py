@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from timewheel.cli.desired import NotDesired, read
+from timewheel.cli.parser_schedules import FORMAT
 
 WHOLE = """
 [[calendar]]
@@ -55,6 +57,12 @@ def test_tables_become_bodies() -> None:
             "id": "fortnight", "task": "echo", "weeks": 2, "anchor": "2026-01-09T09:00:00", "managed": "file",
         },
     }  # fmt: skip
+
+
+def test_the_format_that_help_shows_is_one() -> None:
+    shown = FORMAT[FORMAT.index("    [[calendar]]") : FORMAT.index("Every other key")]
+    desired = read(textwrap.dedent(shown))
+    assert (list(desired.calendars), list(desired.schedules)) == (["bank"], ["payroll"])
 
 
 def test_nothing_is_a_set_too() -> None:

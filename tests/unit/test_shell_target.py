@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import pwd
+import select
 import signal
 import threading
 import time
@@ -62,13 +62,31 @@ async def output_of(target: ShellTarget, command: str, **more: Any) -> str:
     return text
 
 
-async def lines_of(path: Path, number: int = 1) -> list[str]:
-    """What a command has written to a file, once it has written so many lines."""
-    until = time.monotonic() + LONG_S
-    while not path.exists() or len(path.read_text().splitlines()) < number:
-        assert time.monotonic() < until
-        await asyncio.sleep(0.01)
-    return path.read_text().splitlines()
+@pytest.fixture
+def told(tmp_path: Path) -> Path:
+    """A pipe with a name: who reads it waits until a command has written to it."""
+    path = tmp_path / "told"
+    os.mkfifo(path)
+    return path
+
+
+async def numbers_of(told: Path) -> list[int]:
+    """What a command writes into the pipe, once it has."""
+    text = await asyncio.wait_for(asyncio.to_thread(told.read_text), LONG_S)
+    return [int(word) for word in text.split()]
+
+
+def notice_of(pid: int) -> int:
+    """A descriptor that tells when a process ends, whoever's child it is."""
+    return os.pidfd_open(pid)
+
+
+async def gone(notice: int) -> None:
+    """Wait until the process of a notice has ended."""
+    poll = select.poll()
+    poll.register(notice, select.POLLIN)
+    assert await asyncio.to_thread(poll.poll, LONG_S * 1000), "it still runs"
+    os.close(notice)
 
 
 def lives(pid: int) -> bool:
@@ -77,13 +95,6 @@ def lives(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
         return False
-
-
-async def gone(pid: int) -> None:
-    until = time.monotonic() + LONG_S
-    while lives(pid):
-        assert time.monotonic() < until, f"process {pid} still runs"
-        await asyncio.sleep(0.01)
 
 
 # ---- how it ends -----------------------------------------------------------------------------------------------------
@@ -268,70 +279,61 @@ def test_a_character_is_never_cut_in_two() -> None:
 # ---- stopping --------------------------------------------------------------------------------------------------------
 
 
-async def test_a_cancel_ends_the_whole_group(shell: ShellTarget, tmp_path: Path) -> None:
-    pids = tmp_path / "pids"
-    task = asyncio.create_task(shell.run(f"sleep 600 & echo $! >> {pids}; echo $$ >> {pids}; wait"))
-    child, leader = map(int, await lines_of(pids, 2))
+async def test_a_cancel_ends_the_whole_group(shell: ShellTarget, told: Path) -> None:
+    task = asyncio.create_task(shell.run(f"sleep 600 & echo $! $$ > {told}; wait"))
+    notices = [notice_of(pid) for pid in await numbers_of(told)]
     began = time.monotonic()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await asyncio.wait_for(task, LONG_S)
     assert time.monotonic() - began < process.KILL_AFTER_S
-    await gone(child)
-    await gone(leader)
+    for notice in notices:
+        await gone(notice)
 
 
-async def test_what_ignores_sigterm_is_killed(
-    shell: ShellTarget, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_what_ignores_sigterm_is_killed(shell: ShellTarget, told: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process.Process.stop, "__defaults__", (0.2,))
-    pids = tmp_path / "pids"
     task = asyncio.create_task(
-        shell.run(f"trap '' TERM; (while :; do sleep 1; done) & echo $! >> {pids}; echo $$ >> {pids}; wait; wait")
+        shell.run(f"trap '' TERM; (while :; do sleep 1; done) & echo $! $$ > {told}; wait; wait")
     )
-    child, leader = map(int, await lines_of(pids, 2))
+    notices = [notice_of(pid) for pid in await numbers_of(told)]
     task.cancel()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await asyncio.wait_for(task, LONG_S)
-    await gone(leader)
-    await gone(child)
+    for notice in notices:
+        await gone(notice)
 
 
-async def test_a_handler_of_sigterm_gets_time_to_clean_up(shell: ShellTarget, tmp_path: Path) -> None:
-    ready, done = tmp_path / "ready", tmp_path / "done"
-    command = f"trap 'sleep 0.3; echo cleaned > {done}; exit 1' TERM; echo 1 > {ready}; while :; do sleep 0.05; done"
+async def test_a_handler_of_sigterm_gets_time_to_clean_up(shell: ShellTarget, told: Path, tmp_path: Path) -> None:
+    done = tmp_path / "done"
+    command = f"trap 'sleep 0.3; echo cleaned > {done}; exit 1' TERM; echo 1 > {told}; while :; do sleep 0.05; done"
     task = asyncio.create_task(shell.run(command))
-    await lines_of(ready)
-    task.cancel()
+    await numbers_of(told)
     for _ in range(3):  # further cancels do not shorten it, nor leave the command alone
-        await asyncio.sleep(0.05)
         task.cancel()
+        await asyncio.sleep(0)
     with pytest.raises(asyncio.CancelledError):
         await asyncio.wait_for(task, LONG_S)
     assert done.read_text() == "cleaned\n"
 
 
-async def test_close_kills_what_still_runs(tmp_path: Path) -> None:
+async def test_close_kills_what_still_runs(told: Path) -> None:
     target = ShellTarget()
     token = enter(JobContext(1, 1, 0))
-    pids = tmp_path / "pids"
-    task = asyncio.create_task(target.run(f"trap '' TERM; echo $$ > {pids}; while :; do sleep 0.1; done"))
+    task = asyncio.create_task(target.run(f"trap '' TERM; echo $$ > {told}; while :; do sleep 0.1; done"))
     leave(token)
-    leader = int((await lines_of(pids))[0])
+    [leader] = await numbers_of(told)
     await target.close()
     assert not lives(leader)
     with pytest.raises(Transient, match="SIGKILL"):
         await task
 
 
-async def test_what_is_left_in_the_background_is_not_waited_for_and_left_alone(
-    shell: ShellTarget, tmp_path: Path
-) -> None:
-    pids = tmp_path / "pids"
-    said = await output_of(shell, f"sleep 600 & echo $! > {pids}; echo started")
-    left = int((await lines_of(pids))[0])
-    assert said == "started\n"
+async def test_what_is_left_in_the_background_is_not_waited_for_and_left_alone(shell: ShellTarget, told: Path) -> None:
+    running = asyncio.create_task(output_of(shell, f"sleep 600 & echo $! > {told}; echo started"))
+    [left] = await numbers_of(told)
+    assert await running == "started\n"
     assert lives(left)
     os.kill(left, signal.SIGKILL)
 
@@ -347,16 +349,16 @@ def test_one_that_was_stopped_before_it_began_never_begins(tmp_path: Path) -> No
 
 
 async def test_without_exit_notices_an_end_is_seen_all_the_same(
-    shell: ShellTarget, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    shell: ShellTarget, told: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def none(*_: object) -> int:
         raise OSError("not on this system")
 
     monkeypatch.setattr(os, "pidfd_open", none)
-    pids = tmp_path / "pids"
-    assert await output_of(shell, f"sleep 600 & echo $! > {pids}; echo started") == "started\n"
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(int((await lines_of(pids))[0]), signal.SIGKILL)
+    running = asyncio.create_task(output_of(shell, f"sleep 600 & echo $! > {told}; echo started"))
+    [left] = await numbers_of(told)
+    assert await running == "started\n"
+    os.kill(left, signal.SIGKILL)
     assert await output_of(shell, "exec >&- 2>&-; sleep 0.2") == ""
 
 

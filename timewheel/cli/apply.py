@@ -1,7 +1,7 @@
 """`schedules apply FILE`: a TOML file is the desired set. Shows the difference, asks, and then carries it out.
 
 The file owns what it made before: such a schedule that stands in it no longer is ended. Others are left alone. The
-format stands in `timewheel.cli.desired`.
+format stands in `schedules apply --help`.
 """
 
 from __future__ import annotations

@@ -1,22 +1,6 @@
-"""The desired set of schedules, as a TOML file says it. Pure: text in, request bodies out.
+"""The desired set of schedules, as a TOML file says it: text in, bodies of requests out. Pure.
 
-    [[calendar]]
-    name = "bank"
-    exclude = [2026-12-25, [2026-12-28, 2026-12-31]]      # dates, and ranges of dates
-    weekend = ["sat", "sun"]
-
-    [[schedule]]
-    id = "payroll"                                        # required here: it tells what the file owns
-    task = "pay.run"
-    args = ["monthly"]                                    # and kwargs = { ... }
-    cron = "0 18 L * *"                                   # or every = "5m", or days = / weeks = with anchor =
-    tz = "Europe/London"
-    calendar = "bank"
-    roll = "preceding"
-    overlap = { kind = "ALLOW", limit = 5 }               # or a name, as misfire
-
-Every other key of a schedule is the option that `POST /api/v1/schedules` takes under this name. `every` is a number of
-seconds, or a text with a unit: "90s", "5m", "2h", "1d".
+`schedules apply --help` has the format (`timewheel.cli.parser_schedules`).
 """
 
 from __future__ import annotations

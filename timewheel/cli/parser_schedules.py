@@ -10,6 +10,26 @@ from timewheel.schedule_records import ScheduleState
 
 MISFIRES = ("SKIP", "LATEST", "COALESCE", "ALL")
 OVERLAPS = ("SKIP", "QUEUE_ONE", "REPLACE", "ALLOW", "QUEUE_ALL")
+FORMAT = """the format of FILE:
+
+    [[calendar]]
+    name = "bank"
+    exclude = [2026-12-25, [2026-12-28, 2026-12-31]]      # dates, and ranges of dates
+    weekend = ["sat", "sun"]
+
+    [[schedule]]
+    id = "payroll"                                        # required here: it tells what the file owns
+    task = "pay.run"
+    args = ["monthly"]                                    # and kwargs = { ... }
+    cron = "0 18 L * *"                                   # or every = "5m", or days = / weeks = with anchor =
+    tz = "Europe/London"
+    calendar = "bank"
+    roll = "preceding"
+    overlap = { kind = "ALLOW", limit = 5 }               # or a name, as misfire
+
+Every other key of a schedule is the option that `POST /api/v1/schedules` takes under this name. `every` is a number of
+seconds, or a text with a unit: "90s", "5m", "2h", "1d".
+"""
 INSTANT = "RFC 3339, like 2026-01-05T00:00:00Z"
 
 
@@ -50,6 +70,7 @@ def _add_schedules(commands: Any) -> None:
     _add_runs(verbs)
     apply = verb(verbs, "apply", "a TOML file is the desired set: show the difference, ask, and do it", _APPLY)
     apply.add_argument("file", metavar="FILE", help="- reads stdin; tables [[schedule]] and [[calendar]]")
+    apply.formatter_class, apply.epilog = argparse.RawDescriptionHelpFormatter, FORMAT
     apply.add_argument("--yes", action="store_true", help="do it without asking")
 
 
