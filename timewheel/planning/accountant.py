@@ -6,7 +6,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from timewheel.model import Now
+from timewheel.planning.carrier import rule_jobs
 from timewheel.planning.carrying import carried, changes_nothing
+from timewheel.planning.ends import last_end
 from timewheel.planning.policies import Misfire
 from timewheel.planning.position import wake_at
 from timewheel.schedule_records import ScheduleRecord, ScheduleState, SkipReason, UnfinishedJob
@@ -56,7 +58,7 @@ class Accountant:
         silent = replace(definition, misfire=definition.misfire._replace(kind=Misfire.SKIP, grace_us=0))
         now = self._roster.now()
         after = Now(now.wall_us + 1, now.steady_us + 1)  # a slot of this very microsecond has come, too
-        unfinished = await self.unfinished(record.schedule)
+        unfinished = await self.learn(kept)
         try:
             made = self._carrier.draft(kept, unfinished, reason, silent, after).made
         except Exception:  # noqa: BLE001  a rule that raises tells no slots: nothing can be accounted for
@@ -82,6 +84,14 @@ class Accountant:
             await self._roster.write(kept, record.schedule, drafted.change)
             self._carrier.done(kept, drafted)
         return now
+
+    async def learn(self, kept: Kept) -> list[UnfinishedJob]:
+        """The jobs that are not final; and, of a fixed delay that goes on from the last of them, when that ended."""
+        record = kept.here
+        unfinished = await self.unfinished(record.schedule)
+        if wake_at(record.position) is None and kept.finished_at is None and not rule_jobs(unfinished):
+            kept.finished_at = await last_end(self._roster.store, record.schedule, self._roster.now())
+        return unfinished
 
     async def unfinished(self, schedule: str) -> list[UnfinishedJob]:
         """The jobs of a schedule that are not final."""

@@ -15,7 +15,7 @@ from timewheel.model import ClockKind, OriginKind
 from timewheel.planning.carrier import Drafted
 from timewheel.planning.definition import Definition
 from timewheel.planning.position import first_position, renewed, wake_at
-from timewheel.schedule_records import Position, ScheduleRecord, ScheduleState, SkipReason
+from timewheel.schedule_records import OccurrenceRecord, Position, ScheduleRecord, ScheduleState, SkipReason
 from timewheel.store.changes import DropSchedule, PutSchedule
 
 if TYPE_CHECKING:
@@ -55,8 +55,7 @@ class Edits:
     async def _create(self, kept: Kept, schedule: str, definition: Definition, importable: bool) -> ScheduleRecord:
         now = self._roster.now()
         position = first_position(definition, now, self._carrier.tzdata)
-        if position.clock is ClockKind.WALL:
-            position = position._replace(turn=await self._free_turn(schedule, position.at))
+        position = position._replace(turn=await self._free_turn(schedule, position))
         state = _state_at(position, definition)
         record = ScheduleRecord(
             schedule, definition.task, definition.queue, definition.to_text(), state, 1, position, now.wall_us,
@@ -64,18 +63,30 @@ class Edits:
         )  # fmt: skip
         return await self._roster.put(kept, record, definition, importable=importable)
 
-    async def _free_turn(self, schedule: str, at: int) -> int:
-        """A turn in which no slot after `at` was served: one of this id was dropped, and the clock set back since."""
-        turn, before = 0, None
+    async def _free_turn(self, schedule: str, position: Position) -> int:
+        """A turn in which no slot from now on was served, nor in those after it, if one of this id was dropped before.
+
+        That is the turn of the last one's end; or the next, if the clock was set back to before its last slots.
+        """
+        last = await self._newest(schedule, lambda row: row.kind is not OriginKind.BACKFILL)
+        if last is None or position.clock is ClockKind.STEADY:
+            return 0 if last is None else last.turn
+        is_slot = (ClockKind.WALL, OriginKind.RULE)
+        later = await self._newest(schedule, lambda row: (row.clock, row.kind) == is_slot, since=position.at + 1)
+        return last.turn + (later is not None)
+
+    async def _newest(
+        self, schedule: str, wanted: Callable[[OccurrenceRecord], bool], since: int = 0
+    ) -> OccurrenceRecord | None:
+        """The newest row of the ledger that is wanted, of those that reach beyond `since`."""
+        before = None
         while True:
             page = await self._roster.store.ledger(
-                schedule, since=at + 1, until=1 << 62, before=before, limit=_LEDGER_PAGE
+                schedule, since=since, until=1 << 62, before=before, limit=_LEDGER_PAGE
             )
-            rows = [entry.occurrence for entry in page.entries]
-            wall = [row.turn for row in rows if (row.clock, row.kind) == (ClockKind.WALL, OriginKind.RULE)]
-            turn = max([turn, *(each + 1 for each in wall)])
-            if page.next_before is None:
-                return turn
+            found = next((entry.occurrence for entry in page.entries if wanted(entry.occurrence)), None)
+            if found is not None or page.next_before is None:
+                return found
             before = page.next_before
 
     async def edit(
@@ -125,7 +136,7 @@ class Edits:
             record = kept.here
             if record.state is not ScheduleState.PAUSED:
                 return record
-            unfinished = await self._accountant.unfinished(schedule)
+            unfinished = await self._accountant.learn(kept)
             edited = self._edited(record, ScheduleState.ACTIVE, None, None)
             kept.record = edited
             try:

@@ -16,6 +16,7 @@ class Kept:
         "custody",
         "definition",
         "finished_at",
+        "found",
         "last_manual",
         "look",
         "record",
@@ -28,6 +29,7 @@ class Kept:
 
     def __init__(self, record: ScheduleRecord | None) -> None:
         self.record = record
+        self.found = record  # as the journal had it when it was read last
         self.custody = Custody()
         self.definition: Definition | None = None  # as `text` says; read when it is first needed
         self.text: str | None = None

@@ -108,7 +108,7 @@ class Roster:
 
     async def read_again(self, kept: Kept, schedule: str) -> None:
         """Take the journal's record for true."""
-        kept.record = await self.store.schedule(schedule)
+        kept.record = kept.found = await self.store.schedule(schedule)
         kept.stale = kept.started = False
         kept.attending.clear()
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 MOST_IN_FLIGHT = 1_000  # plans that wait for the committer
 TURN = 64  # schedules that are planned in one turn of the loop
 TURN_US = 5_000  # or as many as can be in this time
+_PLANNED = (ScheduleState.ACTIVE, ScheduleState.PARKED)  # the latter when what it lacked may be there
 _log = logging.getLogger("timewheel")
 
 
@@ -84,7 +85,7 @@ class Rounds:
         unfinished = await self._roster.store.unfinished([name for name, _ in held])
         for name, kept in held:
             record = kept.record
-            if record is None or record.state is not ScheduleState.ACTIVE or wake_at(record.position) is not None:
+            if record is None or record.state not in _PLANNED or wake_at(record.position) is not None:
                 continue
             if job_ids := rule_jobs(unfinished.get(name, [])):  # a fixed delay, after a start
                 self._carrier.attend(kept, job_ids)
@@ -110,7 +111,7 @@ class Rounds:
         kept.retry = False
         if record is not None and not kept.started:
             self._go_on(kept, unfinished)
-        if record is None or record.state is ScheduleState.ENDED or kept.attending:
+        if record is None or record.state is ScheduleState.ENDED or (kept.attending and not retry):
             self._roster.give(kept, name)
         elif record.state is ScheduleState.PAUSED:
             self._pause_may_be_over(name, kept, record)
@@ -129,7 +130,8 @@ class Rounds:
         """What an earlier process began and did not end: jobs whose replacements wait are asked to end."""
         kept.started = True
         try:
-            self._carrier.replace_soon(left_to_replace(self._roster.definition(kept), unfinished))
+            left = left_to_replace(kept.found or kept.here, self._roster.definition(kept), unfinished)
+            self._carrier.replace_soon(left)
         except Exception as fault:  # noqa: BLE001  it is parked for the same when it is planned
             _log.debug("the schedule %s cannot be read: %s", kept.here.schedule, fault)
 
