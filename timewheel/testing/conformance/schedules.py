@@ -169,7 +169,7 @@ class Schedules(BenchTests):
         assert [record.schedule for record in await bench.store.schedules(ANY, after="bb")] == ["c", "d", "e"]
 
     async def test_a_limit_of_schedules_below_one(self, bench: Bench) -> None:
-        await bench.put_schedules()
+        await bench.put_schedules("a", "b")
         for limit in (0, -1):
             assert await bench.store.schedules(ANY, limit=limit) == []
 
