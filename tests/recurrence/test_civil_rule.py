@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from datetime import UTC, date, datetime, timedelta, timezone
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
 
 from timewheel.errors import InvalidRule
+from timewheel.recurrence.choices import Gap
+from timewheel.recurrence.cron import Cron
 from timewheel.recurrence.periods import Civil
 from timewheel.recurrence.rule import Note
 
@@ -110,3 +112,25 @@ def test_the_year_9999_ends_it() -> None:
     late = Civil(days=3, anchor=datetime(2400, 1, 1, 9))
     assert late.next_after(datetime(2026, 1, 1, tzinfo=UTC)) is None, "none within 100 years"
     assert late.next_after(datetime(2301, 1, 1, tzinfo=UTC)) == datetime(2400, 1, 1, 9, tzinfo=UTC)
+
+
+def test_the_last_slot_is_that_of_the_search_forward_on_both_sides_of_a_gap() -> None:
+    """The clocks of Berlin went from 02:00 to 03:00 at 01:00Z; some of these times are skipped, some are real."""
+    change = round(datetime(2026, 3, 29, 1, tzinfo=UTC).timestamp()) * 10**6
+    for text in ("30 2 * * *", "0,30 2,3 * * *", "0 3 * * *", "30 1,2 * * *"):
+        for gap in Gap:
+            rule = Cron(text, tz=BERLIN, gap=gap)
+            every = list(
+                takewhile(
+                    lambda one: one.instant_us < change + 86_400_000_000, rule.occurrences(change - 3 * 86_400_000_000)
+                )
+            )
+            for until in (
+                change - 1_000_000,
+                change,
+                change + 1_000_000,
+                change + 1_800_000_000,
+                change + 7_200_000_000,
+            ):
+                passed = [one for one in every if one.instant_us <= until]
+                assert rule.latest(change - 86_400_000_000, until) == passed[-1]
