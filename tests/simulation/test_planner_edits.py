@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from datetime import date
 
 import pytest
@@ -10,6 +11,7 @@ from helpers import STORES, SlowStore, crash
 from standing_lives import DAY, HOUR, JOB, MINUTE, SKIPPED, Standing, t0
 
 from timewheel import Calendar, Cron, Every, InvalidRule, JobState, ScheduleNotFound, ScheduleState, VersionConflict
+from timewheel.store.changes import PutSchedule
 
 
 @pytest.fixture(params=STORES)
@@ -127,6 +129,19 @@ def test_a_late_edit_is_refused_with_the_version_there_is(lives):
             await one.trigger()
 
     lives.live(scene)
+
+
+def test_a_plan_that_another_edit_overtook_is_made_from_what_the_journal_holds(lives):
+    async def scene(scheduler):
+        await scheduler.cron("* * * * *", "note")
+        record, engine = await lives.store.schedule("note"), scheduler._engine
+        elsewhere = PutSchedule(replace(record, version=7), 1)
+        await lives.store.commit([elsewhere], engine.stamp())
+        await lives.machine.sleep(MINUTE + 1)
+        assert (await scheduler.get_schedule("note")).version == 7
+
+    lives.live(scene)
+    assert lives.slots() == [MINUTE]
 
 
 def test_edits_that_come_together_are_made_one_after_the_other(lives):

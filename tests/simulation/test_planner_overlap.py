@@ -9,7 +9,8 @@ from helpers import STORES, SlowStore, crash
 from standing_lives import COALESCED, HOUR, JOB, MINUTE, SKIPPED, Standing
 
 from timewheel import JobState, JournalFull, Overlap
-from timewheel.model import WaitingReason
+from timewheel.model import AttemptState, WaitingReason
+from timewheel.store.changes import Settle
 
 
 @pytest.fixture(params=STORES)
@@ -298,3 +299,21 @@ def test_who_waits_starts_although_the_journal_was_full_when_the_run_before_it_e
     lives.live(scene)
     assert lives.slots() == [10, 20]
     assert lives.times()[1] == pytest.approx(35, abs=4)
+
+
+def test_who_waits_for_what_has_ended_is_let_go_on_by_the_next_owner(lives):
+    async def first(scheduler):
+        await scheduler.recurring(overlap="QUEUE_ONE", max_runs=2).every(10, "busy", "a", 25)
+        await lives.machine.sleep(21)
+        engine = scheduler._engine
+        [job] = [job async for job in scheduler.jobs(state="ACTIVE")]
+        number = job.record.job_id
+        ended = Settle(number, 1, engine.epoch, AttemptState.SUCCEEDED, JobState.COMPLETED)
+        await lives.store.commit([ended], engine.stamp())  # and nobody takes over
+
+    async def second(scheduler):
+        await lives.machine.sleep(1)
+
+    lives.die(first)
+    lives.die(second)
+    assert lives.slots() == [10, 20]

@@ -282,17 +282,49 @@ def test_a_fixed_delay_goes_on_after_a_crash_in_the_midst_of_a_run(lives):
     assert lives.times() == pytest.approx([60, 70, 155], abs=0.5)
 
 
-def test_a_draining_scheduler_plans_nothing(lives):
+def test_a_fixed_delay_goes_on_when_nobody_knows_whether_its_job_was_written():
+    store = SlowStore(MemoryStore())
+    lives = Standing(store)
+
     async def scene(scheduler):
-        await scheduler.every(1, "note")
-        await scheduler.now("busy", "long", 20)
-        await lives.machine.sleep(0.5)
-        await scheduler.stop(30)
-        assert lives.slots("") == []
+        await scheduler.schedule(Every(60, after_completion=True), "busy", "", 25)
+        await lives.machine.sleep(59)
+        store.faults[store.commits + 1] = JournalUnknown("for once", path="memory"), True
+        await lives.machine.sleep(100)
+
+    lives.live(scene)
+    assert lives.times() == pytest.approx([60, 145], abs=0.1)
+
+
+def test_a_fixed_delay_counts_from_the_end_of_a_run_although_the_process_died_right_then():
+    lives = Standing(SlowStore(MemoryStore()))
 
     async def life():
         scheduler = lives.scheduler(lives.tasks)
         await scheduler.start()
-        await scene(scheduler)
+        await scheduler.schedule(Every(60, after_completion=True), "busy", "", 25)
+        await lives.machine.sleep(84)
+        lives.store.kill(lives.store.commits + 2, False)  # its end is written, the next slot is not
+        await lives.store.died.wait()
+
+    async def again(scheduler):
+        await lives.machine.sleep(40)
+
+    lives.machine.run(life(), leave=True)
+    lives.store = crash(lives.store)
+    down(lives, 30)
+    lives.live(again)
+    assert lives.times() == pytest.approx([60, 145], abs=0.1)
+
+
+def test_a_draining_scheduler_plans_nothing(lives):
+    async def life():
+        scheduler = lives.scheduler(lives.tasks)
+        await scheduler.start()
+        await scheduler.every(1, "note")
+        await scheduler.now("busy", "long", 20)
+        await lives.machine.sleep(0.5)
+        await scheduler.stop(30)
 
     lives.machine.run(life())
+    assert lives.machine.run(lives.entries("note")) == []
