@@ -58,14 +58,14 @@ _bug(
     "a plan of unknown outcome is made again from the old position, though it may have been written",
     _edit(rounds.Rounds, "_written", "kept.stale = True", "pass"),
     "I5 I15",
-    60,
+    150,
 )
 _bug(
     "fixed slots passed again",
     "every rule of wall time is planned from now on again when the clock is set back a little",
     _edit(position, "stepped_back", "and definition.rule.wild)", ")"),
     "I5",
-    60,
+    100,
 )
 _bug(
     "the turn stays",
@@ -77,7 +77,7 @@ _bug(
 _bug(
     "edit forgets what has come",
     "a changed rule counts from now, and what was due under the old one is not accounted for",
-    _edit(edits.Edits, "_change", "if not same and old is not None:", "if False:"),
+    _edit(edits.Edits, "_change", "if same or old is None else await self._accountant.leave(kept)", ""),
     "I5",
     80,
 )
@@ -86,7 +86,7 @@ _bug(
     "a schedule is deleted with slots that had come since it was paused, and no row tells of them",
     _edit(edits.Edits, "drop", "await self._accountant.leave(kept)", "pass"),
     "I5",
-    80,
+    250,
 )
 _bug(
     "declared anew each time",
@@ -148,7 +148,7 @@ _bug(
     "SKIP runs the last",
     "under SKIP the newest missed slot runs",
     _edit(plan, "_new_slots", "if misfire.kind is Misfire.SKIP:", "if misfire.kind is Misfire.SKIP and first > late:"),
-    "I19",
+    "I5 I19",
     60,
 )
 _bug(
@@ -328,7 +328,7 @@ _bug(
     "a claim does not ask whether another job with the key runs",
     _edit(memory_claims.Claims, "_is_held", "return any(", "return False and any("),
     "I18",
-    20,
+    40,
 )
 _bug(
     "triggered past the policy",
@@ -373,13 +373,16 @@ _bug(
         Planner, "edit", "self._edits.edit(schedule, change, if_version)", "self._edits.edit(schedule, change, None)"
     ),
     "I22",
-    80,
+    200,
 )
 _bug(
     "jobs of before",
     "after an update jobs are made by the definition that was read first",
     _edit(
-        roster.Roster, "definition", "if kept.definition is None or kept.text != text:", "if kept.definition is None:"
+        roster.Roster,
+        "put",
+        "kept.definition, kept.text, kept.started = definition, record.definition, True",
+        "kept.definition = kept.definition or definition; kept.text, kept.started = record.definition, True",
     ),
     "I3 I5 I6 I18 I19",
     40,
@@ -392,7 +395,7 @@ _bug(
         edited(Planner, "task_registered", ("kept.retry = True", "pass")),
     ),
     "I29",
-    60,
+    200,
 )
 
 # ---- SQL -------------------------------------------------------------------------------------------------------------

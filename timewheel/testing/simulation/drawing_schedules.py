@@ -89,4 +89,4 @@ class StandingDrawing:
         on = {"on": [chance.choice(["planning", "writing"]), chance.choice(SCHEDULES)]}
         if life.end == "crash" and chance.random() < 0.35:
             return [Fault("crash", 1, what | on)]
-        return [Fault("unknown", 1, what | on)] if chance.random() < 0.1 else []
+        return [Fault("unknown", 1, what | on)] if chance.random() < 0.2 else []

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from timewheel.testing.simulation.world import World
 
 
+AS_SEEN = ["", "", "newest", "oldest"]  # the version that an edit insists on: that of a handle which somebody has
+
+
 class StandingMove(MoveKind):
     """Base of the moves with schedules."""
 
@@ -29,7 +32,7 @@ class Declare(StandingMove):
         schedule = chance.choice(SCHEDULES)
         rule = draw_rule(chance, change_near=drawing.standing.change_near)
         what: What = {"schedule": schedule, "rule": rule, "options": draw_options(chance, rule)}
-        what |= {"task": chance.choices(["act", "work", "guest"], [8, 1, 1])[0], "script": draw_script(chance)}
+        what |= {"task": chance.choices(["act", "work", "guest"], [6, 1, 3])[0], "script": draw_script(chance)}
         if what["task"] == "work":
             what["script"] = {"ends": ["ok"], "takes_s": 0.01}
         if "hangs" in what["script"]["ends"] or chance.random() < 0.15:
@@ -82,7 +85,7 @@ class Edit(StandingMove):
         drawn.pop("concurrency_key", None)
         options = {name: drawn[name] for name in drawn if chance.random() < 0.4}
         what: What = {"schedule": chance.choice(SCHEDULES), "rule": rule, "options": options}
-        return what | {"as_seen": chance.random() < 0.4} | drawing.standing.haste()
+        return what | {"as_seen": chance.choice(AS_SEEN)} | drawing.standing.haste()
 
     @staticmethod
     async def play(world: World, what: What) -> None:
@@ -156,12 +159,12 @@ class Backfill(StandingMove):
 class Drop(StandingMove):
     """Deletes a schedule."""
 
-    weight = 1.2
+    weight = 2
 
     @staticmethod
     def draw(drawing: Drawing) -> What:
         chance = drawing.standing.chance
-        return {"schedule": chance.choice(SCHEDULES), "as_seen": chance.random() < 0.4} | drawing.standing.haste()
+        return {"schedule": chance.choice(SCHEDULES), "as_seen": chance.choice(AS_SEEN)} | drawing.standing.haste()
 
     @staticmethod
     async def play(world: World, what: What) -> None:

@@ -24,11 +24,11 @@ OPEN = (JobState.SCHEDULED, JobState.WAITING, JobState.ACTIVE)
 
 
 class StandingUsers:
-    """See the module. `seen` are the newest handles that anyone of this life got, by schedule."""
+    """See the module. `seen` are the handles that anyone of this life got, by schedule, the newest last."""
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self.seen: dict[str, Schedule[Any]] = {}
+        self.seen: dict[str, list[Schedule[Any]]] = {}
 
     # ---- verbs -------------------------------------------------------------------------------------------------------
 
@@ -176,16 +176,15 @@ class StandingUsers:
 
         async def go() -> str:
             before = await self._get(name)
-            seen = self.seen.get(name) if what.get("as_seen") else None
+            handles = self.seen.get(name)
+            seen = handles[0 if what["as_seen"] == "oldest" else -1] if handles and what.get("as_seen") else None
             version = {} if seen is None else {"if_version": seen.version}
             after = await call(before, **version)
             if after is None:
                 return "done"
             if seen is not None:
-                grown = after.version - seen.version
-                demand(
-                    grown in (0, 1), "I22", f"accepted for version {seen.version}, and there were edits since", after
-                )
+                fits = after.version - seen.version in (0, 1)
+                demand(fits, "I22", f"accepted for version {seen.version}, and there were edits since", after.record)
             self._note(after)
             compare_with(after)
             return f"{after.state}"
@@ -201,7 +200,7 @@ class StandingUsers:
         written = self.world.journal.book.said[record.schedule]
         told = (record.version, record.definition) in written
         demand(told, "I1", "a schedule was acknowledged that was never written", record)
-        self.seen[record.schedule] = schedule
+        self.seen.setdefault(record.schedule, []).append(schedule)
 
     def _acknowledge(self, name: str, job: Job[Any]) -> None:
         demand(job.schedule_id == name, "I3", f"a job of {name} belongs to another", job.record)
