@@ -12,9 +12,11 @@ import pytest
 import pytest_asyncio
 from serving import client_of, make_scheduler, settled
 
+from timewheel.planning.forecast import Window
 from timewheel.scheduler import Scheduler
 from timewheel.serve import outputs
 from timewheel.serve import schedule_outputs as shapes
+from timewheel.serve.forecast import Forecast
 from timewheel.targets import register
 
 SCHEDULES = "/api/v1/schedules"
@@ -516,6 +518,20 @@ async def test_a_forecast_adds_up_jobs_and_slots(client: httpx.AsyncClient) -> N
     ]  # fmt: skip
     assert sorted(found["unknown"]) == ["delayed", "paused"]
     assert found["complete"] is True
+
+
+def test_of_the_schedules_of_a_bucket_those_that_make_the_most_are_kept() -> None:
+    forecast = Forecast(Window(0, 1_000_000, 3))
+    for number in (3, 9, 1, 8, 2, 7, 9, 4):
+        forecast.add(1, f"s{number}", number)
+    forecast.add_pending([-5, 0, 1_500_000, 3_000_000])
+    shown = forecast.view()
+    assert (shown["jobs"], shown["overdue"]) == (45, 1)
+    [first, second] = shown["buckets"]
+    assert (first["jobs"], first["pending"], first["schedules"]) == (1, 1, [])
+    assert (second["jobs"], second["pending"]) == (44, 1)
+    assert [cause["schedule"] for cause in second["schedules"]] == ["s9", "s9", "s8", "s7", "s4"]
+    assert [bucket["jobs"] for bucket in shown["peaks"]] == [44, 1]
 
 
 async def test_a_forecast_without_words_is_of_the_coming_day(client: httpx.AsyncClient) -> None:

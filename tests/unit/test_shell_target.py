@@ -267,10 +267,11 @@ def test_what_is_kept_fits_and_is_right(pieces: list[bytes], data: Any) -> None:
         assert not found.cut_bytes
 
 
-def test_a_character_is_never_cut_in_two() -> None:
+@pytest.mark.parametrize("before", range(9))
+def test_a_character_is_never_cut_in_two(before: int) -> None:
     kept = Kept()
     text = "ä€𝄞" * 20_000
-    kept.add(b"x" + text.encode())
+    kept.add(b"x" * before + text.encode() + b"y" * before)
     found = kept.output()
     assert found.cut_bytes
     assert "\ufffd" not in found.head + found.tail
@@ -298,6 +299,20 @@ async def test_what_ignores_sigterm_is_killed(shell: ShellTarget, told: Path, mo
     )
     notices = [notice_of(pid) for pid in await numbers_of(told)]
     task.cancel()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.wait_for(task, LONG_S)
+    for notice in notices:
+        await gone(notice)
+
+
+async def test_what_outlives_its_leader_is_killed_too(
+    shell: ShellTarget, told: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process.Process.stop, "__defaults__", (0.2,))
+    loop = "(trap '' TERM; while :; do sleep 1; done)"
+    task = asyncio.create_task(shell.run(f"{loop} & {loop} > /dev/null 2>&1 & echo $! $$ > {told}; wait"))
+    notices = [notice_of(pid) for pid in await numbers_of(told)]
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await asyncio.wait_for(task, LONG_S)
