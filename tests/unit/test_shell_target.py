@@ -306,12 +306,13 @@ async def test_what_ignores_sigterm_is_killed(shell: ShellTarget, told: Path, mo
         await gone(notice)
 
 
+@pytest.mark.parametrize("to", ["", "> /dev/null 2>&1"])
 async def test_what_outlives_its_leader_is_killed_too(
-    shell: ShellTarget, told: Path, monkeypatch: pytest.MonkeyPatch
+    shell: ShellTarget, told: Path, monkeypatch: pytest.MonkeyPatch, to: str
 ) -> None:
     monkeypatch.setattr(process.Process.stop, "__defaults__", (0.2,))
-    loop = "(trap '' TERM; while :; do sleep 1; done)"
-    task = asyncio.create_task(shell.run(f"{loop} & {loop} > /dev/null 2>&1 & echo $! $$ > {told}; wait"))
+    child = f"trap '' TERM; echo $$ $PPID > {told}; while :; do sleep 1; done"
+    task = asyncio.create_task(shell.run(f'sh -c "$CHILD" {to} & wait', env={"CHILD": child}))
     notices = [notice_of(pid) for pid in await numbers_of(told)]
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
