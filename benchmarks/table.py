@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from benchmarks.burst import AIM_GAP_MS
 from benchmarks.restart import AIM_BYTES, AIM_S
+from benchmarks.schedules import AIM_MADE_S, BESIDE
 from benchmarks.throughput import times
 
 Row = dict[str, Any]
@@ -113,6 +114,34 @@ def burst_lines(rows: Sequence[Row]) -> Iterable[Line]:
         )
 
 
+def schedules_lines(rows: Sequence[Row]) -> Iterable[Line]:
+    """Planning and starting, beside as many one-shot jobs."""
+    by_name = {row["what"]: row for row in rows}
+    for what, row in by_name.items():
+        if what not in BESIDE:
+            continue
+        beside, judged = by_name[BESIDE[what]], row["met"] != "-"
+        yield Line(
+            _SCHEDULES[what].format(f"{row['schedules']:,}"),
+            _made(row),
+            f"{beside['what']}: {_made(beside)}; longest gap of the idle loop: {row['idle_gap_ms']} ms",
+            f"{row['times']} times" + (f"; aim {AIM_MADE_S:g} s, gap ≤ {AIM_GAP_MS} ms" if judged else ""),
+            yes(row["met"]) if judged else "",
+        )
+
+
+_SCHEDULES = {
+    "schedules": "{} schedules due in one second, until their jobs are on disk",
+    "schedules, run": "the same, while these jobs run",
+    "start, schedules": "start with {} schedules",
+    "start, overdue": "start with {} missed slots, until their jobs are on disk",
+}
+
+
+def _made(row: Row) -> str:
+    return f"{row['made_s']} s, longest loop gap {row['gap_ms']} ms"
+
+
 def yes(met: bool) -> str:
     """In words."""
     return "yes" if met else "no"
@@ -124,6 +153,7 @@ LINES: dict[str, Callable[[Sequence[Row]], Iterable[Line]]] = {
     "lag": lag_lines,
     "restart": restart_lines,
     "burst": burst_lines,
+    "schedules": schedules_lines,
 }
 
 

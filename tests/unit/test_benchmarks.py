@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from benchmarks import __main__ as command
-from benchmarks import burst, lag, machine, restart, table, throughput, wheel
+from benchmarks import burst, lag, machine, restart, schedules, table, throughput, wheel
 
 MACHINE = {"cpu", "cores", "load", "system", "python", "sqlite", "uvloop", "filesystem"}
 
@@ -79,6 +79,18 @@ def test_burst(tmp_path):
     }  # fmt: skip
     assert [row["concurrency"] for row in rows] == [7]
     assert len(lines_of("burst", rows)) == 1
+
+
+def test_schedules(tmp_path):
+    rows = schedules.measure(schedules.Sizes(30, 1, 3), tmp_path)
+    assert only_keys(rows) == {"what", "schedules", "made_s", "gap_ms", "idle_gap_ms", "times", "met"}
+    assert [row["what"] for row in rows] == [
+        "one-shot", "schedules", "schedules, run", "start, empty", "start, one-shot", "start, schedules",
+        "start, overdue",
+    ]  # fmt: skip
+    assert all(row["made_s"] > 0 for row in rows)
+    assert {row["schedules"] for row in rows} == {30}
+    assert [bool(line.met) for line in lines_of("schedules", rows)] == [True, True, False, True]
 
 
 def test_wheel():
