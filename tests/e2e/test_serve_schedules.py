@@ -12,6 +12,7 @@ import pytest
 import pytest_asyncio
 from serving import client_of, make_scheduler, settled
 
+from timewheel.model import Now
 from timewheel.planning.forecast import Window
 from timewheel.scheduler import Scheduler
 from timewheel.serve import outputs
@@ -501,6 +502,7 @@ async def test_a_forecast_adds_up_jobs_and_slots(client: httpx.AsyncClient) -> N
     start = datetime.now(UTC).replace(minute=0, second=0, microsecond=0) + timedelta(days=1)
     await put(client, id="minutely", cron="* * * * *", task="echo")
     await put(client, id="hourly", cron="0 * * * *", task="echo")
+    await put(client, id="twin", cron="0 * * * *", task="echo")
     await put(client, id="later", cron="* * * * *", task="echo", start=(start + timedelta(hours=2)).isoformat())
     await put(client, id="paused", cron="* * * * *", task="echo")
     await client.post(f"{SCHEDULES}/paused/pause", json={})
@@ -511,17 +513,18 @@ async def test_a_forecast_adds_up_jobs_and_slots(client: httpx.AsyncClient) -> N
     query = {"from": start.isoformat(), "to": (start + timedelta(hours=3)).isoformat(), "bucket_s": 3600}
     found = (await client.get(FORECAST, params=query)).json()
     shapes.ForecastOut.model_validate(found, strict=False)
-    assert [(one["jobs"], one["pending"]) for one in found["buckets"]] == [(61, 0), (66, 5), (121, 0)]
-    assert found["jobs"] == 248
+    assert [(one["jobs"], one["pending"]) for one in found["buckets"]] == [(62, 0), (67, 5), (122, 0)]
+    assert found["jobs"] == 251
     assert found["peaks"][0]["schedules"] == [
         {"schedule": "later", "jobs": 60}, {"schedule": "minutely", "jobs": 60}, {"schedule": "hourly", "jobs": 1},
+        {"schedule": "twin", "jobs": 1},
     ]  # fmt: skip
     assert sorted(found["unknown"]) == ["delayed", "paused"]
     assert found["complete"] is True
 
 
 def test_of_the_schedules_of_a_bucket_those_that_make_the_most_are_kept() -> None:
-    forecast = Forecast(Window(0, 1_000_000, 3))
+    forecast = Forecast(Window(0, 1_000_000, 3), Now(0, 0))
     for number in (3, 9, 1, 8, 2, 7, 9, 4):
         forecast.add(1, f"s{number}", number)
     forecast.add_pending([-5, 0, 1_500_000, 3_000_000])

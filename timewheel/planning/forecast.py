@@ -11,6 +11,7 @@ from typing import NamedTuple
 from timewheel.model import ClockKind, Now
 from timewheel.planning.definition import Definition
 from timewheel.planning.slots import offset_us, slots_of
+from timewheel.recurrence.rule import Rule
 from timewheel.schedule_records import Position
 
 Count = Callable[[int, int], int]
@@ -37,7 +38,7 @@ class Window(NamedTuple):
 def foreseen(definition: Definition, position: Position, now: Now, window: Window) -> Iterator[tuple[int, int]]:
     """(bucket, slots) of each bucket in which the schedule has slots, in order; each step counts once or twice.
 
-    Only slots that are not planned yet. Of a fixed delay at most the one that is known. `max_runs` ends it.
+    Only slots that are still to come. Of a fixed delay at most the one that is known. `max_runs` ends it.
     """
     shift = offset_us(now) if position.clock is ClockKind.STEADY else 0
     before = 0
@@ -46,16 +47,23 @@ def foreseen(definition: Definition, position: Position, now: Now, window: Windo
         found = iter(()) if known is None else iter([(known, 1)])
     else:
         slots = slots_of(definition, position, now)
+        begun = max(position.at, now.on(position.clock))
 
         def count(first: int, end: int) -> int:
-            after = max(window.start_us + first * window.bucket_us - 1 - shift, position.at)
+            after = max(window.start_us + first * window.bucket_us - 1 - shift, begun)
             until = window.start_us + end * window.bucket_us - 1 - shift
             return slots.count(after, until) if until > after else 0
 
         found = _split(0, window.buckets, count(0, window.buckets), count)
-        if definition.max_runs is not None and window.start_us - 1 - shift > position.at:
-            before = slots.count(position.at, window.start_us - 1 - shift)
+        if definition.max_runs is not None and window.start_us - 1 - shift > begun:
+            before = slots.count(begun, window.start_us - 1 - shift)
     return found if definition.max_runs is None else _at_most(found, definition.max_runs - position.made - before)
+
+
+def shared_key(definition: Definition, position: Position, now: Now) -> tuple[Rule, int | None, int | None] | None:
+    """Schedules with the same key have the same slots to come; None: this one is like no other."""
+    alone = definition.max_runs is not None or position.clock is ClockKind.STEADY or position.at > now.wall_us
+    return None if alone else (definition.rule, definition.start_us, definition.end_us)
 
 
 def _split(first: int, end: int, total: int, count: Count) -> Iterator[tuple[int, int]]:
