@@ -23,7 +23,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-NAMES = ("times", "options", "stored", "values", "bodies", "rows", "recurrences")
+NAMES = ("times", "options", "stored", "values", "bodies", "rows", "recurrences", "schedule_files")
 LONGEST_INPUT = 512
 SLOWEST_S = 10
 

@@ -19,9 +19,9 @@ from zoneinfo import ZoneInfo
 
 import orjson
 
-from tests.fuzz import recurrences
+from tests.fuzz import recurrences, schedule_files
 from tests.fuzz.rows import COLUMNS, rows
-from timewheel.cli.parser import _count, _port, _positive, _seconds
+from timewheel.cli.parsing import count, port, positive, seconds
 from timewheel.codec import MAX_CALL_BYTES, dumps_call, dumps_result, loads_call, loads_result
 from timewheel.errors import InvalidOption, InvalidTime, NotSerializable
 from timewheel.lists import number_token, read_number_token
@@ -133,7 +133,7 @@ def options(data: bytes) -> None:
     with suppress(InvalidOption):
         Rate(*(draw() for _ in range(1 + choices.below(3))))
     text = choices.text()
-    for read, most in ((_port, 65_535), (_positive, 1_000_000), (_count, 10**9), (_seconds, 86_400)):
+    for read, most in ((port, 65_535), (positive, 1_000_000), (count, 10**9), (seconds, 86_400)):
         with suppress(argparse.ArgumentTypeError):
             assert 0 <= read(text) <= most
     with suppress(InvalidOption):
@@ -268,6 +268,7 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
     "bodies": bodies,
     "rows": rows,
     "recurrences": recurrences.recurrences,
+    "schedule_files": schedule_files.schedule_files,
 }
 _STORED = [
     b"[]",
@@ -280,6 +281,7 @@ _STORED = [
 ]
 SEEDS: dict[str, list[bytes]] = {
     "recurrences": recurrences.SEEDS,
+    "schedule_files": schedule_files.SEEDS,
     "times": [
         b"2026-01-05T00:00:00Z",
         b"2026-01-05t01:00:00.123456789+01:00",
