@@ -128,9 +128,12 @@ def _seconds(value: Any, place: str) -> float:
 
 
 def _instant(key: str, value: Any, place: str) -> Any:
-    if isinstance(value, datetime) and value.tzinfo is None:
-        raise NotDesired(f"{place}: {key} = {shown(value)} needs an offset, like 2026-01-05T00:00:00Z")
-    return value.isoformat() if isinstance(value, datetime) else value
+    if isinstance(value, date) and (not isinstance(value, datetime) or value.tzinfo is None):
+        raise NotDesired(f"{place}: {key} = {value} needs a time with an offset, like 2026-01-05T00:00:00Z")
+    if isinstance(value, datetime):
+        return value.isoformat()
+    _check_plain(key, value, place)
+    return value
 
 
 def _check_plain(key: str, value: Any, place: str) -> None:
