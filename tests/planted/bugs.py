@@ -25,10 +25,10 @@ from timewheel.dispatch import bucket, dispatcher, gate, limits
 from timewheel.model import JobState
 from timewheel.store import aftermath as store_aftermath
 from timewheel.store import committer, loader, recovery
-from timewheel.store.changes import Cancelled, Submitted
+from timewheel.store.changes import Cancelled, Settle, Submit, Submitted
 from timewheel.wheel import ticker
 from timewheel.work import lifecycle, settling, worker
-from timewheel_storage import memory, memory_batch, memory_journal, memory_verbs
+from timewheel_storage import memory, memory_batch, memory_claims, memory_journal, memory_verbs
 from timewheel_storage.sqlite import batch as sqlite_batch
 from timewheel_storage.sqlite import write_settle, write_verbs
 
@@ -143,6 +143,7 @@ _bug(
     for change, receive in told:
         receive(Submitted(change.request.job_id, -1, True) if isinstance(change, Submit) else error)
 """,
+        Submit=Submit,
         Submitted=Submitted,
     ),
     "I1",
@@ -155,8 +156,9 @@ _bug(
     _edit(
         committer.Committer,
         "_reopen",
-        "(Submit, Cancel, Reschedule, Claim, AddEntry)",
-        "(Submit, Cancel, Reschedule, Claim, AddEntry, Settle)",
+        "(*BEGINNINGS, AddEntry)",
+        "(*BEGINNINGS, AddEntry, Settle)",
+        Settle=Settle,
     ),
     "I12 I15 I16 I29",
     60,
@@ -380,7 +382,7 @@ _bug(
         "[each for each in claimed if each not in ours and not self.worker.has(each)]",
         "[each for each in self.worker._runs if each not in ours]",
     ),
-    "I12 I15 I25",
+    "I12 I15 I25 I29",
     60,
 )
 _bug(
@@ -468,7 +470,7 @@ _bug(
 _bug(
     "pause forgotten",
     "a queue that was paused is not after a restart",
-    _edit(engine.Engine, "_restore_queues", 'bool(json.loads(text).get("paused"))', "False"),
+    _edit(limits.Limits, "restore", 'bool(json.loads(text).get("paused"))', "False"),
     "I15 I18",
     40,
 )
@@ -663,7 +665,7 @@ _bug(
 _bug(
     "grace ignored",
     "a job with a misfire grace runs however late its scheduler came",
-    _edit(memory_batch, "_misfired", "return job.due_at", "return False and job.due_at"),
+    _edit(memory_claims, "_misfired", "return job.due_at", "return False and job.due_at"),
     "I19",
     20,
 )

@@ -96,14 +96,9 @@ _bug(
     40,
 )
 _bug(
-    "slot lost between two plans",
-    "the first slot after those that were planned together is passed over",
-    _edit(
-        plan,
-        "_newest",
-        "return draft.position._replace(at=span.last)",
-        "return draft.position._replace(at=span.last + 5_000_000)",
-    ),
+    "every second slot lost",
+    "of several slots that have come every second one is passed over",
+    _edit(plan, "_each", "after = slot", "after = min(draft.first(slot) or slot, reached)"),
     "I5",
     40,
 )

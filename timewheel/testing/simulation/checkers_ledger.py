@@ -8,9 +8,9 @@ from timewheel.errors import InvalidRule
 from timewheel.model import SECOND_US, ClockKind, OriginKind
 from timewheel.schedule_records import Fate, OccurrenceRecord, ScheduleRecord, ScheduleState, SkipReason
 from timewheel.testing.invariants_schedules import OF_A_STEP_OF_SCHEDULES, OF_SCHEDULES
-from timewheel.testing.simulation.checkers_time import held_up_us
 from timewheel.testing.simulation.checking import Checker
-from timewheel.testing.simulation.facts import Carried, Dropped, LifeRecord, Put
+from timewheel.testing.simulation.facts import Answered, Asked, Carried, Dropped, LifeRecord, Note, Put
+from timewheel.testing.simulation.standing import DROP
 from timewheel.testing.simulation.told import PlanSeen, Slots, plan_seen
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 HOUR_US = 3_600 * SECOND_US
 SMALL_STEP_US = SECOND_US // 4
-SOON_US = 2 * SECOND_US
+DRIFT_US = SECOND_US  # between a call and its commit
 
 
 class OneFate(Checker):
@@ -134,13 +134,22 @@ class EditsKeep(Checker):
     @classmethod
     def life_over(cls, world: World, record: LifeRecord) -> None:
         """Each edit and each deletion of this life."""
+        asked_us: dict[str, int] = {}  # since when somebody wants a schedule to be deleted
+        stepped_us = -1
         for fact in world.log[record.begin : record.end]:
             if isinstance(fact, Put):
                 cls._put(world, fact)
-            elif isinstance(fact, Dropped) and fact.before is not None and not record.faulted:
-                slack_us = 4 * record.longest_commit_us + SOON_US + held_up_us(record)
-                now = fact.now.on(fact.before.position.clock)
-                cls._left(world, fact.before, now - slack_us, fact)
+            elif isinstance(fact, Note) and fact.what == "clock set":
+                stepped_us = fact.elapsed_us
+            elif isinstance(fact, Asked) and fact.verb == DROP:
+                asked_us.setdefault(fact.tag, fact.elapsed_us)
+            elif isinstance(fact, Answered) and fact.verb == DROP and fact.how != "gave up":
+                asked_us.pop(fact.tag, None)
+            elif isinstance(fact, Dropped) and fact.before is not None and fact.schedule in asked_us:
+                clock, since_us = fact.before.position.clock, asked_us[fact.schedule]
+                if clock is ClockKind.STEADY or stepped_us < since_us:
+                    until = fact.now.on(clock) - (fact.elapsed_us - since_us) - DRIFT_US * (clock is ClockKind.WALL)
+                    cls._left(world, fact.before, until, fact)
 
     @classmethod
     def _put(cls, world: World, fact: Put) -> None:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 What = dict[str, Any]
 MOST_MADE_UP = 40  # jobs of one backfill, which may run one after the other
+DROP = "drop"
 FORCED = "trigger by force"
 OPEN = (JobState.SCHEDULED, JobState.WAITING, JobState.ACTIVE)
 
@@ -89,7 +90,7 @@ class StandingUsers:
         async def delete(one: Schedule[Any], **version: int) -> None:
             await one.delete(**version)
 
-        await self._change("drop", what, delete, lambda one: None)
+        await self._change(DROP, what, delete, lambda one: None)
 
     async def trigger(self, what: What) -> None:
         """Trigger a schedule."""
