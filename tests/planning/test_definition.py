@@ -129,3 +129,12 @@ def test_what_is_no_definition_is_refused_with_words(text):
         definition_from_text(text, {})
     assert 5 < len(str(caught.value)) < 500
     assert caught.value.field
+
+
+def test_equal_definitions_share_their_parts_since_many_stay_in_memory():
+    text = Definition(rule=Cron("5 4 * * *", tz="Europe/Berlin"), task="t").to_text()
+    one, other = definition_from_text(text, {}), definition_from_text(text, {})
+    assert one is not other
+    assert all(getattr(one, name) is getattr(other, name) for name in ("rule", "retry", "misfire", "overlap"))
+    later = Definition(rule=Cron("6 4 * * *", tz="Europe/Berlin"), task="t")
+    assert later.rule.expr == "6 4 * * *"

@@ -107,7 +107,7 @@ class Carrier:
 
     def attend(self, kept: Kept, job_ids: Sequence[int]) -> None:
         """Go on with a fixed delay once these jobs have ended."""
-        kept.attending = set(job_ids)
+        kept.attending = frozenset(job_ids)
         for job_id in job_ids:
             self._surroundings.watch(job_id, kept.here.schedule)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from timewheel.model import ClockKind, JobRequest, JobState, WaitingReason
+from timewheel.model import JobRequest, JobState, WaitingReason
 from timewheel.planning.definition import Definition
 from timewheel.planning.overlap import is_waiter
 from timewheel.planning.policies import Misfire, OverlapKind
@@ -89,15 +89,13 @@ def carried(record: ScheduleRecord, change: PlanOccurrences) -> ScheduleRecord:
     )  # fmt: skip
 
 
-def left_to_replace(record: ScheduleRecord, definition: Definition, unfinished: Sequence[UnfinishedJob]) -> list[int]:
+def left_to_replace(definition: Definition, unfinished: Sequence[UnfinishedJob], edited_at: int) -> list[int]:
     """Jobs that REPLACE wants to end, but that nobody asked yet: the process died in between.
 
-    `record` is the schedule as it left it. Under Misfire.ALL, and of slots before the last edit, jobs also wait that
-    replace none: then what runs is left to end by itself.
+    Under Misfire.ALL, and of slots before the last edit of that process (at `edited_at`, on the schedule's clock), jobs
+    also wait that replace none: then what runs is left to end by itself.
     """
     replaces = definition.overlap.kind is OverlapKind.REPLACE and definition.misfire.kind is not Misfire.ALL
-    position = record.position
-    edited_at = record.updated_at - (position.offset_us if position.clock is ClockKind.STEADY else 0)
     if not replaces or not any(is_waiter(job) and job.nominal_at > edited_at for job in unfinished):
         return []
     return [

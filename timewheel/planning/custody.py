@@ -17,7 +17,7 @@ class Custody:
 
     def __init__(self) -> None:
         self._taken = False
-        self._waiters: deque[asyncio.Future[None]] = deque()
+        self._waiters: deque[asyncio.Future[None]] | None = None  # most are never waited for, and there are many
 
     @property
     def wanted(self) -> bool:
@@ -36,6 +36,8 @@ class Custody:
         if self.try_take():
             return
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        if self._waiters is None:
+            self._waiters = deque()
         self._waiters.append(waiter)
         try:
             await waiter

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
+from datetime import tzinfo
+from functools import lru_cache
 from typing import Any
 
 import orjson
@@ -24,7 +26,21 @@ from timewheel.times import rfc3339
 
 _KIND = "schedule"
 _VERSION = 1
+_SHARED = ("retry", "misfire", "overlap")
 _RETRY, _MISFIRE, _OVERLAP = RetryPolicy(), MisfirePolicy(), OverlapPolicy()
+
+
+@lru_cache(maxsize=4_096, typed=True)
+def _one_of(part: Any, _: tzinfo | None = None) -> Any:
+    """Of equal values always the same one: many schedules have the same rule and policies, and all stay in memory."""
+    return part
+
+
+def _zone_of(rule: Rule) -> tzinfo | None:
+    """The data of its zone, beside which rules are equal."""
+    if not isinstance(rule, Zonal) or isinstance(rule.calendar, str):
+        return None
+    return rule.plan.zone
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +70,9 @@ class Definition:
     declared: str | None = None  # "code": by @scheduler.periodic; "file": by `schedules apply`
 
     def __post_init__(self) -> None:
+        for name in _SHARED:  # frozen: there is no other way
+            object.__setattr__(self, name, _one_of(getattr(self, name)))
+        object.__setattr__(self, "rule", _one_of(self.rule, _zone_of(self.rule)))
         if self.start_us is not None and self.end_us is not None and self.end_us <= self.start_us:
             raise InvalidOption(
                 f"end={rfc3339(self.end_us)} is not after start={rfc3339(self.start_us)}: nothing would ever run"

@@ -14,6 +14,7 @@ from timewheel.errors import ScheduleExists
 from timewheel.model import ClockKind, OriginKind
 from timewheel.planning.carrier import Drafted
 from timewheel.planning.definition import Definition
+from timewheel.planning.kept import NOBODY
 from timewheel.planning.position import first_position, renewed, wake_at
 from timewheel.schedule_records import OccurrenceRecord, Position, ScheduleRecord, ScheduleState, SkipReason
 from timewheel.store.changes import DropSchedule, PutSchedule
@@ -109,7 +110,7 @@ class Edits:
         else:
             position = first_position(new, now, self._carrier.tzdata, record.position)
         state = record.state if record.state is ScheduleState.PAUSED else _state_at(position, new)
-        kept.attending.clear()
+        kept.attending = NOBODY
         record = replace(
             record, task=new.task, queue=new.queue, definition=new.to_text(), state=state, position=position,
             version=record.version + 1, updated_at=now.wall_us,

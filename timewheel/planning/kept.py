@@ -7,16 +7,30 @@ from timewheel.planning.custody import Custody
 from timewheel.planning.definition import Definition
 from timewheel.schedule_records import ScheduleRecord
 
+NOBODY: frozenset[int] = frozenset()
+_NEVER = (ClockKind.WALL, -1)
+
+
+def edited_at(record: ScheduleRecord | None) -> int:
+    """When a schedule was last edited, on the clock of its slots."""
+    if record is None:
+        return 0
+    position = record.position
+    return record.updated_at - (position.offset_us if position.clock is ClockKind.STEADY else 0)
+
 
 class Kept:
-    """One schedule in memory. `record` is None when there is none of this id (any more)."""
+    """One schedule in memory, in few objects, for there may be many.
+
+    `record` is None when there is none of this id (any more).
+    """
 
     __slots__ = (
         "attending",
         "custody",
         "definition",
+        "edited_at",
         "finished_at",
-        "found",
         "last_manual",
         "look",
         "record",
@@ -29,7 +43,7 @@ class Kept:
 
     def __init__(self, record: ScheduleRecord | None) -> None:
         self.record = record
-        self.found = record  # as the journal had it when it was read last
+        self.edited_at = edited_at(record)  # on its clock; as it was read last
         self.custody = Custody()
         self.definition: Definition | None = None  # as `text` says; read when it is first needed
         self.text: str | None = None
@@ -38,9 +52,9 @@ class Kept:
         self.retry = False  # PARKED: what it lacked may be there
         self.started = False  # what an earlier process may have left half done was looked at
         self.rest_until: int | None = None  # steady
-        self.attending: set[int] = set()  # of a fixed delay: the jobs whose end it waits for
+        self.attending = NOBODY  # of a fixed delay: the jobs whose end it waits for
         self.finished_at: int | None = None  # steady; when the last of them ended
-        self.last_manual = ClockKind.WALL, -1  # what the newest trigger is called
+        self.last_manual = _NEVER  # what the newest trigger is called
 
     @property
     def here(self) -> ScheduleRecord:

@@ -159,7 +159,7 @@ class Planner:
         kept = self._roster.find(schedule)
         if kept is None or job_id not in kept.attending:
             return
-        kept.attending.discard(job_id)
+        kept.attending -= {job_id}
         if not kept.attending:
             kept.finished_at = self._now().steady_us
             self._roster.at_once(kept)

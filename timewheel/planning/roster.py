@@ -17,7 +17,7 @@ from timewheel.errors import ScheduleNotFound, VersionConflict
 from timewheel.model import SECOND_US, ClockKind, Now
 from timewheel.planning.agenda import Agenda
 from timewheel.planning.definition import Definition, definition_from_text
-from timewheel.planning.kept import Kept
+from timewheel.planning.kept import NOBODY, Kept, edited_at
 from timewheel.planning.position import wake_at
 from timewheel.recurrence.calendar import Calendar
 from timewheel.schedule_records import ScheduleRecord, ScheduleState
@@ -108,9 +108,10 @@ class Roster:
 
     async def read_again(self, kept: Kept, schedule: str) -> None:
         """Take the journal's record for true."""
-        kept.record = kept.found = await self.store.schedule(schedule)
+        kept.record = await self.store.schedule(schedule)
+        kept.edited_at = edited_at(kept.record)
         kept.stale = kept.started = False
-        kept.attending.clear()
+        kept.attending = NOBODY
 
     def give(self, kept: Kept, schedule: str) -> None:
         """Hold it no more."""

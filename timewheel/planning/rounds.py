@@ -92,7 +92,7 @@ class Rounds:
                 unfinished |= await self._roster.store.unfinished([name]) or {
                     name: []
                 }  # one may have ended before the watch
-                kept.attending &= set(rule_jobs(unfinished[name]))
+                kept.attending &= frozenset(rule_jobs(unfinished[name]))
             if not kept.attending and kept.finished_at is None:
                 kept.finished_at = await last_end(self._roster.store, name, self._roster.now())
         return unfinished
@@ -130,7 +130,7 @@ class Rounds:
         """What an earlier process began and did not end: jobs whose replacements wait are asked to end."""
         kept.started = True
         try:
-            left = left_to_replace(kept.found or kept.here, self._roster.definition(kept), unfinished)
+            left = left_to_replace(self._roster.definition(kept), unfinished, kept.edited_at)
             self._carrier.replace_soon(left)
         except Exception as fault:  # noqa: BLE001  it is parked for the same when it is planned
             _log.debug("the schedule %s cannot be read: %s", kept.here.schedule, fault)
