@@ -10,6 +10,8 @@ import pytest
 from tests.planning.worlds import TZDATA, World
 from timewheel.model import JobState, Now, OriginKind
 from timewheel.planning.definition import Definition
+from timewheel.planning.jitter import jittered
+from timewheel.planning.overlap import Admission
 from timewheel.planning.plan import MOST_AT_ONCE, plan
 from timewheel.planning.policies import Misfire, MisfirePolicy, Overlap
 from timewheel.planning.position import first_position, wake_at
@@ -273,6 +275,16 @@ def test_catch_up_jobs_wait_for_one_another_but_no_more_than_the_cap():
         assert fates == [("job", None), ("skipped", "overlap_limit"), ("skipped", "overlap_limit")]
 
 
+def test_what_one_job_of_a_plan_needs_holds_for_all_of_it():
+    admission = Admission(Overlap.REPLACE.policy, [], 100)
+    for in_turn, replaces in ((True, False), (False, True), (True, True)):
+        assert admission.admit(in_turn=in_turn).fate is Fate.JOB
+        assert (admission.hold, admission.replaces) == (True, replaces)
+    allowing = Admission(Overlap.ALLOW.policy, [], 100)
+    allowing.admit()
+    assert (allowing.hold, allowing.replaces) == (False, False)
+
+
 # ---- clocks ----------------------------------------------------------------------------------------------------------
 
 
@@ -351,6 +363,24 @@ def test_b43_a_wall_clock_far_ahead_is_bounded_work(misfire):
         assert slots(go_on(every, T0 + SECOND, wall=T0 + ahead)) == [T0 + SECOND]
 
 
+def test_an_ordinary_slot_takes_one_question_to_its_rule():
+    watched = Watched(Cron("* * * * *"))
+    world = made_at("2026-01-05T00:00", watched)
+    watched.asked.clear()
+    assert len(go_on(world, T0 + MINUTE).jobs) == 1
+    assert watched.asked == ["following"]
+
+
+def test_jobs_of_two_schedules_are_due_at_times_of_their_own():
+    world = made_at("2026-01-05T00:00", Cron("* * * * *"), jitter_us=30 * SECOND)
+    world.steady = T0 + MINUTE
+    due = {}
+    for world.schedule in ("a", "b"):
+        due[world.schedule] = world.look().jobs[0].scheduled_at
+        assert due[world.schedule] == jittered(world.schedule, T0 + MINUTE, 0, 30 * SECOND)
+    assert due["a"] != due["b"]
+
+
 def test_many_slots_within_the_grace_are_planned_in_portions():
     world = made_at("2026-01-05T00:00", Every(0.05), overlap=Overlap.SERIALIZE("k"))
     made = go_on(world, T0 + 9 * SECOND)
@@ -397,6 +427,14 @@ def test_nothing_runs_before_the_start_or_at_the_end():
     assert slots(go_on(world, T0 + 2 * HOUR)) == [T0 + 2 * HOUR]
     made = go_on(world, T0 + 3 * HOUR)
     assert (slots(made), made.ended, made.position.next_at) == ([T0 + 3 * HOUR], True, None)
+
+
+def test_an_end_that_was_moved_before_the_next_slot_ends_it_there():
+    for rule in (Cron("0 * * * *"), Every(3600)):
+        world = made_at("2026-01-05T00:00", rule)
+        world.definition = replace(world.definition, end_us=T0 + HOUR)
+        made = go_on(world, T0 + HOUR)
+        assert (made.rows, made.ended) == ([], True)
 
 
 def test_the_end_looks_at_the_slot_and_not_at_the_moment_it_is_reached():

@@ -105,7 +105,7 @@ class Admission:
     def _count(self, *, in_turn: bool) -> None:
         one_at_a_time = in_turn and self._policy.kind in ONE_AT_A_TIME
         holds = one_at_a_time or self._policy.kind in _HOLDING
-        self.hold |= holds
+        self.hold = holds  # the same for each that a policy lets through
         self.replaces |= self._policy.kind is OverlapKind.REPLACE and not in_turn
         if holds and self._busy:
             self._waiting += 1
