@@ -48,6 +48,12 @@ class StandingDrawing:
         """Whether the clocks of a zone are about to change when the plan begins."""
         return self.began is not None
 
+    def some(self) -> str:
+        """A schedule, mostly one that may be there."""
+        if self.declared and self.chance.random() < 0.9:
+            return self.chance.choice(sorted(self.declared))
+        return self.chance.choice(SCHEDULES)
+
     def new_alone(self) -> str:
         """A name for a job that shares a concurrency key."""
         self._alone += 1
@@ -68,25 +74,26 @@ class StandingDrawing:
         chance = self.chance
         kinds = kinds_of("schedules")
         moves, at_s = [], 0.0
-        for kind in chance.choices([*kinds], [each.weight for each in kinds.values()], k=chance.choice([4, 10, 20])):
+        drawn = chance.choices([*kinds], [each.weight for each in kinds.values()], k=chance.choice([4, 12, 24]))
+        for kind in [*["declare"] * chance.choice([1, 2, 3]), *drawn]:
             if chance.random() < 0.6:
                 at_s = round(chance.random() * min(length_s, 8), 4)
             moves.append(Move(kind, at_s, kinds[kind].draw(drawing), None))
             if kind in AT_BAD_MOMENTS and chance.random() < 0.4:
-                moves[-1].on = [chance.choice(EVENTS), chance.choice(SCHEDULES)]
+                moves[-1].on = [chance.choice(EVENTS), self.some()]
                 moves[-1].at_s = round(chance.choice([0, 0, 0.001, 0.02]), 4)
         for kind, most_s in DISTURBANCES:
             if chance.random() < 0.15:
                 s = chance.choice([most_s * chance.random(), -most_s * chance.random(), 40, -40, 4 * 3600, -4 * 3600])
                 what = {"s": s if kind == "step" else most_s * chance.random()}
-                on = [chance.choice(EVENTS), chance.choice(SCHEDULES)] if chance.random() < 0.5 else None
+                on = [chance.choice(EVENTS), self.some()] if chance.random() < 0.5 else None
                 moves.append(Move(kind, 0.0 if on else round(chance.random() * length_s, 4), what, on))
         return moves
 
     def _faults(self, life: Life) -> list[Fault]:
         chance = self.chance
         what = {"written": chance.random() < 0.5}
-        on = {"on": [chance.choice(["planning", "writing"]), chance.choice(SCHEDULES)]}
+        on = {"on": [chance.choice(["planning", "writing"]), self.some()]}
         if life.end == "crash" and chance.random() < 0.35:
             return [Fault("crash", 1, what | on)]
         return [Fault("unknown", 1, what | on)] if chance.random() < 0.2 else []

@@ -77,7 +77,7 @@ class Meddle(MoveKind):
 
     @staticmethod
     def draw(drawing: Drawing) -> What:
-        return {"name": drawing.chance.choice(["ticker", "loader", "committer", "housekeeper"])}
+        return {"name": drawing.chance.choice(["ticker", "loader", "committer", "housekeeper", "planner"])}
 
     @staticmethod
     async def play(world: World, what: What) -> None:

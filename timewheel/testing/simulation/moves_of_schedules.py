@@ -84,7 +84,7 @@ class Edit(StandingMove):
         drawn = draw_options(chance, rule or {})
         drawn.pop("concurrency_key", None)
         options = {name: drawn[name] for name in drawn if chance.random() < 0.4}
-        what: What = {"schedule": chance.choice(SCHEDULES), "rule": rule, "options": options}
+        what: What = {"schedule": drawing.standing.some(), "rule": rule, "options": options}
         return what | {"as_seen": chance.choice(AS_SEEN)} | drawing.standing.haste()
 
     @staticmethod
@@ -101,7 +101,7 @@ class Rest(StandingMove):
     def draw(drawing: Drawing) -> What:
         chance = drawing.standing.chance
         until_s = chance.choice([0.5, 4, 30]) if chance.random() < 0.4 else None
-        return {"schedule": chance.choice(SCHEDULES), "until_s": until_s} | drawing.standing.haste()
+        return {"schedule": drawing.standing.some(), "until_s": until_s} | drawing.standing.haste()
 
     @staticmethod
     async def play(world: World, what: What) -> None:
@@ -115,7 +115,7 @@ class GoOn(StandingMove):
 
     @staticmethod
     def draw(drawing: Drawing) -> What:
-        return {"schedule": drawing.standing.chance.choice(SCHEDULES)} | drawing.standing.haste()
+        return {"schedule": drawing.standing.some()} | drawing.standing.haste()
 
     @staticmethod
     async def play(world: World, what: What) -> None:
@@ -129,7 +129,7 @@ class Trigger(StandingMove):
 
     @staticmethod
     def draw(drawing: Drawing) -> What:
-        return {"schedule": drawing.standing.chance.choice(SCHEDULES), "force": drawing.standing.chance.random() < 0.3}
+        return {"schedule": drawing.standing.some(), "force": drawing.standing.chance.random() < 0.3}
 
     @staticmethod
     async def play(world: World, what: What) -> None:
@@ -144,7 +144,7 @@ class Backfill(StandingMove):
     @staticmethod
     def draw(drawing: Drawing) -> What:
         chance = drawing.standing.chance
-        what: What = {"schedule": chance.choice(SCHEDULES), "from_s": -chance.choice([2, 6, 15])}
+        what: What = {"schedule": drawing.standing.some(), "from_s": -chance.choice([2, 6, 15])}
         return what | {
             "to_s": chance.choice([-1, 0, 5]),
             "at_once": chance.choice([1, 1, 2]),
@@ -164,7 +164,7 @@ class Drop(StandingMove):
     @staticmethod
     def draw(drawing: Drawing) -> What:
         chance = drawing.standing.chance
-        return {"schedule": chance.choice(SCHEDULES), "as_seen": chance.choice(AS_SEEN)} | drawing.standing.haste()
+        return {"schedule": drawing.standing.some(), "as_seen": chance.choice(AS_SEEN)} | drawing.standing.haste()
 
     @staticmethod
     async def play(world: World, what: What) -> None:
@@ -193,7 +193,7 @@ class Disturb(StandingMove):
     @staticmethod
     def draw(drawing: Drawing) -> What:
         chance = drawing.standing.chance
-        what: What = {"schedule": chance.choice(SCHEDULES), "verb": chance.choice(["cancel", "cancel", "reschedule"])}
+        what: What = {"schedule": drawing.standing.some(), "verb": chance.choice(["cancel", "cancel", "reschedule"])}
         return what | {"delay_s": chance.choice([0, 0.5, 2]), "which": chance.choice(["oldest", "newest"])}
 
     @staticmethod
@@ -232,7 +232,7 @@ class Peep(StandingMove):
 
     @staticmethod
     def draw(drawing: Drawing) -> What:
-        return {"schedule": drawing.standing.chance.choice(SCHEDULES)}
+        return {"schedule": drawing.standing.some()}
 
     @staticmethod
     async def play(world: World, what: What) -> None:

@@ -33,10 +33,10 @@ async def make_peace(world: World, scheduler: Scheduler) -> None:
     await drain(scheduler)
     await peace_schedules.drained(world)
     await on_time(world)
-    await peace_schedules.on_time(world)
     await told(world)
     await patient(world)
     await meddled(world)
+    await peace_schedules.on_time(world)
     await tick(world)
     await numbers(world, scheduler)
 
