@@ -158,8 +158,7 @@ class Engine:
     def task_registered(self, name: str) -> None:
         """A task became known while the engine runs: its unresolvable jobs may go on, and its parked schedules."""
         self.planner.task_registered(name)
-        held = (WaitingReason.UNRESOLVABLE, (name,))
-        self.spawn("release of waiting jobs", lambda: self.recovery.unhold(*held))
+        self.spawn("release of waiting jobs", lambda: self.recovery.unhold(WaitingReason.UNRESOLVABLE, (name,)))
 
     # ---- keeping it running ------------------------------------------------------------------------------------------
 
@@ -189,6 +188,7 @@ class Engine:
         await self.recovery.release([each for each in claimed if each not in ours and not self.worker.has(each)])
         self.loader.reset()
         self.waiters.wake_all()
+        self.planner.journal_unknown()
 
     def journal_failed(self, cause: BaseException) -> None:
         """The committer has ended."""

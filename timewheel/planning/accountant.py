@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from timewheel.planning.roster import Roster
 
 _PLANS = 50  # of one schedule that an edit waits for; each accounts for a hundred slots, or for a range
+_NO_GRACE = -1  # us: a slot of this very microsecond was missed, too
 _LEFT_BECAUSE = {
     ScheduleState.ACTIVE: SkipReason.CATCH_UP,
     ScheduleState.PAUSED: SkipReason.PAUSED,
@@ -50,25 +51,28 @@ class Accountant:
         accounted = await self.account(kept) if kept.here.state is ScheduleState.ACTIVE else self._roster.now()
         record = kept.here
         reason = _LEFT_BECAUSE.get(record.state)
-        if reason is None or (reason is SkipReason.CATCH_UP and record.position.catch_up_until is None):
+        is_over = record.position.catch_up_until is None and not _is_due(record, accounted)
+        if reason is None or (reason is SkipReason.CATCH_UP and is_over):
             return accounted
+        now = self._roster.now()
+        return now if await self._pass_over(kept, reason, now) else accounted
+
+    async def _pass_over(self, kept: Kept, reason: SkipReason, until: Now) -> bool:
+        """Account for the slots up to then that will not run; False when they cannot be told."""
         definition = self.readable(kept)
         if definition is None:
-            return accounted
-        silent = replace(definition, misfire=definition.misfire._replace(kind=Misfire.SKIP, grace_us=0))
-        now = self._roster.now()
-        after = Now(now.wall_us + 1, now.steady_us + 1)  # a slot of this very microsecond has come, too
-        unfinished = await self.learn(kept)
+            return False
+        silent = replace(definition, misfire=definition.misfire._replace(kind=Misfire.SKIP, grace_us=_NO_GRACE))
+        record, unfinished = kept.here, await self.learn(kept)
         try:
-            made = self._carrier.draft(kept, unfinished, reason, silent, after).made
+            made = self._carrier.draft(kept, unfinished, reason, silent, until).made
         except Exception:  # noqa: BLE001  a rule that raises tells no slots: nothing can be accounted for
-            return now
+            return True
         if made is not None and made.rows and not made.jobs:
-            position = made.position._replace(at=min(made.position.at, now.on(made.position.clock)))
-            change = PlanOccurrences(record.schedule, record.version, position, made.rows, [])
+            change = PlanOccurrences(record.schedule, record.version, made.position, made.rows, [])
             await self._roster.write(kept, record.schedule, change)
             kept.record = carried(record, change)
-        return now
+        return True
 
     async def account(self, kept: Kept) -> Now:
         """Carry out what is due of an active schedule; up to when that is done."""

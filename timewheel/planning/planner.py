@@ -26,6 +26,7 @@ from timewheel.planning.calendars import Calendars
 from timewheel.planning.carrier import Carrier, Surroundings
 from timewheel.planning.definition import Definition
 from timewheel.planning.edits import Edits
+from timewheel.planning.kept import NOBODY
 from timewheel.planning.review import Review
 from timewheel.planning.roster import Roster, Writer
 from timewheel.planning.rounds import Rounds
@@ -163,6 +164,13 @@ class Planner:
         if not kept.attending:
             kept.finished_at = self._now().steady_us
             self._roster.at_once(kept)
+
+    def journal_unknown(self) -> None:
+        """Any job may have ended, and nobody was told: what fixed delays wait for is read again."""
+        for kept in self._roster:
+            if kept.attending:
+                kept.attending = NOBODY
+                self._roster.at_once(kept)
 
     def end(self) -> None:
         """Plan nothing any more: the scheduler drains."""

@@ -72,7 +72,8 @@ class Backlog:
             if self.submits:
                 self._take_submits(batch)
             _move(self.standing, batch, STANDING_CHANGES)
-            self._take_plans(batch)
+            if not self.standing:  # a plan never overtakes the edit of its schedule
+                self._take_plans(batch)
             _move(self.claims, batch, BATCH_CHANGES)
         _move(self.rest, batch, HOUSEKEEPING_CHANGES)
         if self.limits is not None:

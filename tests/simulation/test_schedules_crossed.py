@@ -1,0 +1,93 @@
+"""What schedules promise, when something crosses it: much at once, an outcome that nobody knows, an edit in between."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from helpers import SlowStore
+from standing_lives import DAY, HOUR, SKIPPED, Standing, seconds
+
+from timewheel import Every, ScheduleState
+from timewheel.errors import JournalUnknown
+from timewheel_storage.memory import MemoryStore
+
+
+def down(lives, seconds):
+    lives.machine.awake_us += round(seconds * 1e6)
+
+
+def test_an_edit_after_an_outage_accounts_for_all_that_came_though_that_is_more_than_it_waits_for():
+    """Within a grace of a day none of 10,800 slots is missed, and each is planned by itself."""
+    lives = Standing()
+
+    async def make(scheduler):
+        await scheduler.recurring(id="x", misfire_grace_s=DAY).cron("* * * * * *", "note")
+        await lives.machine.sleep(5.5)
+
+    async def edit(scheduler):
+        made = await (await scheduler.get_schedule("x")).update("0 0 1 1 *")
+        return seconds(made.record.position.at)
+
+    lives.die(make)
+    down(lives, 3 * HOUR)
+    edited_at = lives.live(edit)
+    accounted = lives.machine.run(lives.accounted("x"))
+    assert accounted == int(edited_at) > 3 * HOUR
+    assert 0 < lives.machine.run(lives.accounted("x", SKIPPED, "catch_up")) < accounted
+
+
+@pytest.mark.parametrize("paused", [False, True])
+def test_a_fixed_delay_goes_on_when_nobody_was_told_that_its_job_was_cancelled(paused):
+    store = SlowStore(MemoryStore())
+    lives = Standing(store)
+
+    async def scene(scheduler):
+        made = await scheduler.recurring(jitter_s=30).schedule(Every(60, after_completion=True), "note")
+        await lives.machine.sleep(60.001)
+        (job,) = [job async for job in scheduler.jobs()]
+        if paused:
+            await made.pause()
+        store.faults[store.commits + 1] = JournalUnknown("for once", path="memory"), True
+        with pytest.raises(JournalUnknown):
+            await job.cancel()
+        assert (await job.refresh()).state == "CANCELLED"
+        if paused:
+            await made.resume()
+        await lives.machine.sleep(100)
+
+    lives.live(scene)
+    assert len(lives.slots()) == 1
+    assert lives.slots() == pytest.approx([120], abs=0.1)
+
+
+def test_a_fixed_delay_still_counts_from_the_end_of_a_run_that_outlived_a_commit_of_unknown_outcome():
+    store = SlowStore(MemoryStore())
+    lives = Standing(store)
+
+    async def scene(scheduler):
+        made = await scheduler.schedule(Every(60, after_completion=True), "busy", "", 25)
+        await lives.machine.sleep(70)
+        store.faults[store.commits + 1] = JournalUnknown("for once", path="memory"), True
+        with pytest.raises(JournalUnknown):
+            await scheduler.after(DAY, "note")
+        await made.pause()
+        await lives.machine.sleep(20)  # it ends at 85
+        await made.resume()
+        await lives.machine.sleep(60)
+
+    lives.live(scene)
+    assert lives.times() == pytest.approx([60, 145], abs=0.1)
+
+
+@pytest.mark.parametrize("store", ["memory", "sqlite"])
+def test_more_schedules_than_fit_into_a_batch_are_resumed_at_once(store):
+    lives = Standing(store)
+
+    async def scene(scheduler):
+        made = [await scheduler.recurring(id=str(number)).cron("0 0 1 1 *", "note") for number in range(250)]
+        await asyncio.gather(*(one.pause() for one in made))
+        resumed = await asyncio.gather(*(one.resume() for one in made))
+        assert {(one.state, one.version) for one in resumed} == {(ScheduleState.ACTIVE, 3)}
+
+    lives.live(scene)
