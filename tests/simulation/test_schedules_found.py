@@ -22,10 +22,10 @@ def test_a_trigger_is_due_at_once_though_the_clock_was_set_back_since_the_last_o
     async def scene(scheduler):
         made = await scheduler.recurring(id="x", overlap="ALLOW").cron("0 5 * * *", "note")
         await made.trigger()
-        await asyncio.sleep(5)
+        await asyncio.sleep(5)  # virtual
         lives.machine.step(-7200)
         job = await made.trigger()
-        await asyncio.sleep(5)
+        await asyncio.sleep(5)  # virtual
         return (await job.refresh()).state
 
     assert lives.live(scene) is JobState.COMPLETED
@@ -35,11 +35,11 @@ def test_a_trigger_is_due_at_once_though_the_rule_counts_another_clock_now(lives
     async def scene(scheduler):
         made = await scheduler.recurring(id="x", overlap="ALLOW").cron("0 5 * * *", "note")
         lives.machine.step(7200)
-        await asyncio.sleep(2)
+        await asyncio.sleep(2)  # virtual
         await made.trigger()
         made = await made.update(Every(3600))
         jobs = [await made.trigger() for _ in range(3)]
-        await asyncio.sleep(5)
+        await asyncio.sleep(5)  # virtual
         return [(await job.refresh()).state for job in jobs], len({job.record.origin for job in jobs})
 
     assert lives.live(scene) == ([JobState.COMPLETED] * 3, 3)
@@ -51,10 +51,10 @@ def test_slots_that_come_while_an_edit_is_written_are_accounted_for(pause):
 
     async def scene(scheduler):
         made = await scheduler.recurring(id="x", overlap="ALLOW", misfire="ALL").every(0.05, "note")
-        await asyncio.sleep(1.01)
+        await asyncio.sleep(1.01)  # virtual
         if pause:
             await made.pause()
-            await asyncio.sleep(0.5)
+            await asyncio.sleep(0.5)  # virtual
         await made.update(Cron("0 0 1 1 *"))
         edited_us = lives.store.inner_record("x").position.at
         slots = {row.first_at for row in lives.store.inner_rows() if row.count == 1}
@@ -94,13 +94,13 @@ def test_a_calendar_that_was_saved_counts_though_the_process_died_before_it_plan
     async def change(scheduler):
         shut = Calendar("closed", [today], weekend=())
         await scheduler.recurring(id="x").schedule(Cron("* * * * *", calendar=shut), "note")
-        lives.store.before = lambda changes: asyncio.sleep(0.2)
+        lives.store.before = lambda changes: asyncio.sleep(0.2)  # virtual
         saving = asyncio.create_task(scheduler.standing.put_calendar(Calendar("closed", weekend=())))
-        await asyncio.sleep(0.3)  # saved, and not yet planned by
+        await asyncio.sleep(0.3)  # virtual: saved, and not yet planned by
         assert not saving.done()
 
     async def look(scheduler):
-        await asyncio.sleep(300)
+        await asyncio.sleep(300)  # virtual
         return len(lives.diary)
 
     lives = Standing(FaultyStore())

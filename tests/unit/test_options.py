@@ -162,7 +162,11 @@ def test_bad_tags():
         (one_shot_options, "queu", ["'queu' is not an option of scheduler.options(...)", "did you mean queue?"]),
         (one_shot_options, "timeout", ["did you mean timeout_s?"]),
         (one_shot_options, "retries", ["did you mean retry?"]),
-        (one_shot_options, "zzz", ["available: concurrency_key, idempotency_key, misfire_grace_s, priority, queue, retry, tags"]),
+        (
+            one_shot_options,
+            "zzz",
+            ["available: concurrency_key, idempotency_key, misfire_grace_s, priority, queue, retry, tags"],
+        ),
         (one_shot_options, "name", ["@scheduler.task(name=...)"]),
         (one_shot_options, "unique", ["not available in this version", "available:"]),
         (one_shot_options, "wait_for", ["not available in this version"]),

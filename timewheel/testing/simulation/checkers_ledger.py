@@ -175,7 +175,7 @@ class EditsKeep(Checker):
         """No slot of the former definition up to an instant is left without a row."""
         try:
             definition = world.journal.book.definition(before.definition)
-        except InvalidRule:
+        except InvalidRule:  # what cannot be read was parked for it, and has no slots to account for
             return
         spent = definition.max_runs is not None and before.position.made >= definition.max_runs
         if definition.fixed_delay or spent or before.state is ScheduleState.ENDED or definition.calendar is not None:
