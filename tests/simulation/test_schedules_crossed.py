@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 from helpers import SlowStore
-from standing_lives import DAY, HOUR, SKIPPED, Standing, seconds
+from standing_lives import DAY, HOUR, SKIPPED, Standing, seconds, t0
 
 from timewheel import Every, ScheduleState
 from timewheel.errors import JournalUnknown
@@ -91,3 +91,48 @@ def test_more_schedules_than_fit_into_a_batch_are_resumed_at_once(store):
         assert {(one.state, one.version) for one in resumed} == {(ScheduleState.ACTIVE, 3)}
 
     lives.live(scene)
+
+
+@pytest.mark.parametrize("rule", ["0 * * * *", Every(HOUR)])
+@pytest.mark.parametrize("misfire", ["ALL", "LATEST"])
+def test_what_was_made_up_for_in_a_pause_does_not_run_again_when_it_ends(rule, misfire):
+    lives = Standing()
+
+    async def scene(scheduler):
+        made = await scheduler.recurring(id="x", misfire=misfire, catch_up_per_s=None).schedule(rule, "note")
+        await lives.machine.sleep(60)
+        await made.pause()
+        await lives.machine.sleep(6 * HOUR)
+        counted = await made.backfill(t0(60), t0(4.5 * HOUR))
+        done = await made.backfill(t0(60), t0(4.5 * HOUR), dry_run=False)
+        assert counted.made == done.made == 4
+        await lives.machine.sleep(60)
+        await made.resume()
+        await lives.machine.sleep(60)
+        late = {row.first_at for row in (entry.occurrence for entry in await lives.entries("x")) if row.count == 4}
+        assert len(late) == 1, "the four have a row that says why they did not run by the rule"
+
+    lives.live(scene)
+    rest = [5, 6] if misfire == "ALL" else [6]
+    assert [round(slot / HOUR) for slot in lives.slots()] == [1, 2, 3, 4, *rest]
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_what_is_to_be_caught_up_with_is_not_made_up_for_besides(at_once):
+    lives = Standing()
+
+    async def make(scheduler):
+        await scheduler.recurring(id="x", misfire="ALL").cron("0 * * * *", "note")
+
+    async def scene(scheduler):
+        made = await scheduler.get_schedule("x")
+        if not at_once:
+            await lives.machine.sleep(2.5)
+        done = await made.backfill(t0(60), t0(DAY), dry_run=False)
+        assert (done.slots, done.already_ran, done.made) == (8, 8, 0)
+        await lives.machine.sleep(60)
+
+    lives.die(make)
+    down(lives, 8.5 * HOUR)
+    lives.live(scene)
+    assert lives.slots() == [hour * HOUR for hour in range(1, 9)]

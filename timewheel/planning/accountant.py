@@ -55,12 +55,12 @@ class Accountant:
         if reason is None or (reason is SkipReason.CATCH_UP and is_over):
             return accounted
         now = self._roster.now()
-        return now if await self._pass_over(kept, reason, now) else accounted
+        return now if await self.pass_over(kept, now) else accounted
 
-    async def _pass_over(self, kept: Kept, reason: SkipReason, until: Now) -> bool:
-        """Account for the slots up to then that will not run; False when they cannot be told."""
-        definition = self.readable(kept)
-        if definition is None:
+    async def pass_over(self, kept: Kept, until: Now) -> bool:
+        """Account for the slots up to then: those that have no row yet will not run. False when they cannot be told."""
+        definition, reason = self.readable(kept), _LEFT_BECAUSE.get(kept.here.state)
+        if definition is None or reason is None:
             return False
         silent = replace(definition, misfire=definition.misfire._replace(kind=Misfire.SKIP, grace_us=_NO_GRACE))
         record, unfinished = kept.here, await self.learn(kept)
@@ -69,6 +69,9 @@ class Accountant:
         except Exception:  # noqa: BLE001  a rule that raises tells no slots: nothing can be accounted for
             return True
         if made is not None and made.rows and not made.jobs:
+            now = self._roster.now()
+            for row in made.rows:
+                row.recorded_at = now.wall_us
             change = PlanOccurrences(record.schedule, record.version, made.position, made.rows, [])
             await self._roster.write(kept, record.schedule, change)
             kept.record = carried(record, change)

@@ -13,7 +13,7 @@ from timewheel.planning.drafts import WantedJob
 from timewheel.planning.overlap import Admission, Verdict
 from timewheel.planning.slots import Slots, offset_us, slots_of
 from timewheel.recurrence.interval import Every
-from timewheel.schedule_records import Fate, LedgerEntry, OccurrenceRecord, Position, ScheduleRecord
+from timewheel.schedule_records import Fate, LedgerEntry, OccurrenceRecord, Position, ScheduleRecord, ScheduleState
 from timewheel.store.aftermath import let_others_run
 from timewheel.store.changes import PlanOccurrences
 
@@ -101,19 +101,27 @@ class ByHand:
         """Make jobs for the slots with start <= nominal < end that have come, but did not run: the oldest `most`.
 
         They are due at once, oldest first; at most `at_once` of them run at a time (they share concurrency keys, unless
-        the schedule's jobs have one of their own). In a dry run nothing is written.
+        the schedule's jobs have one of their own). In a dry run nothing is written but what is due by the rule anyway.
+
+        No slot gets two jobs: those that an active schedule is still to catch up with are left to it; and once slots of
+        a pause are made up for, no resume goes back behind the last of them.
         """
         async with self._roster.held(schedule) as kept:
             definition = self._roster.definition(kept)
+            await self._accountant.account(kept)
             now = self._roster.now()
             span = _span(definition, start_us, end_us, now)
             if definition.fixed_delay or span.start >= span.end:  # a fixed delay has no slots but those that ran
                 return Backfill(0, 0, 0)
             slots = _slots(definition, kept.here.position, span, now)
             ran, turns = await self._ran(schedule, definition.clock, span)
-            wanted, seen = await _wanted(slots, span, ran, most)
+            is_active = kept.here.state is ScheduleState.ACTIVE
+            wanted, seen = await _wanted(slots, span, ran, most, kept.here.position.at if is_active else span.end)
             made: list[int] = []
-            if not dry_run:
+            if not dry_run and wanted:
+                if wanted[-1] > kept.here.position.at:
+                    ahead_us = now.on(definition.clock) - wanted[-1]
+                    await self._accountant.pass_over(kept, Now(now.wall_us - ahead_us, now.steady_us - ahead_us))
                 made = await self._make_up(kept, definition, [(at, turns.get(at, 0)) for at in wanted], at_once)
             total = slots.count(span.start - 1, span.end - 1)
             return Backfill(total, seen - len(wanted), len(wanted), total - seen, made)
@@ -169,13 +177,13 @@ class ByHand:
         return job
 
 
-async def _wanted(slots: Slots, span: _Span, ran: set[int], most: int) -> tuple[list[int], int]:
-    """The oldest slots that did not run; and how many slots were looked at for that."""
+async def _wanted(slots: Slots, span: _Span, ran: set[int], most: int, until: int) -> tuple[list[int], int]:
+    """The oldest slots up to `until` that did not run; and how many slots were looked at for that."""
     wanted: list[int] = []
     seen, at = 0, slots.first(span.start - 1)
     while at is not None and at < span.end and len(wanted) < most and seen < _MOST_SEEN:
         seen += 1
-        if at not in ran:
+        if at <= until and at not in ran:
             wanted.append(at)
         if seen % _SEEN_A_TURN == 0:
             await let_others_run()
