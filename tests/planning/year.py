@@ -1,6 +1,6 @@
 """One virtual year of many schedules, with restarts, outages, clock steps, pauses and edits, and its ledger checked.
 
-    python -m tests.planning.year [--schedules 1000] [--seed 1] [--days 365]
+    python -m tests.planning.year [--schedules 1000] [--seed 1] [--days 365] [--report FILE]
 
 Everything runs through the real scheduler; what must have become of each slot is worked out anew, without timewheel's
 rules and planning (year_rules.py, year_model.py), and compared with the ledger, the jobs and what the handlers saw.
@@ -9,9 +9,11 @@ rules and planning (year_rules.py, year_model.py), and compared with the ledger,
 from __future__ import annotations
 
 import argparse
+import json
 import logging
 import sys
 import time
+from pathlib import Path
 from typing import NamedTuple
 
 from tests.planning.year_check import Checker, check_keys
@@ -21,11 +23,16 @@ from tests.planning.year_script import YEAR, draw_script
 
 
 class Report(NamedTuple):
-    """What a year came to. `slots`: of the ledger, each accounted for; `wrong`: what differs, a line a schedule."""
+    """What a year came to.
+
+    `slots`: of the ledger, each accounted for; `faults`: what happened to the machine; `wrong`: a line a schedule that
+    differs.
+    """
 
     schedules: int
     slots: int
     jobs: int
+    faults: int
     wrong: list[str]
     run_s: float
     check_s: float
@@ -48,7 +55,7 @@ def run(schedules, seed=1, length=YEAR):
         except AssertionError as error:
             wrong.append(str(error))
     check_keys(year.runs, {job.job_id: job.concurrency_key for job in jobs.values()})
-    return Report(schedules, slots, len(jobs), wrong, lived - began, time.process_time() - lived)
+    return Report(schedules, slots, len(jobs), len(script.events), wrong, lived - began, time.process_time() - lived)
 
 
 def main():
@@ -56,12 +63,16 @@ def main():
     parser.add_argument("--schedules", type=int, default=1_000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--days", type=int, default=365)
+    parser.add_argument("--report", type=Path, metavar="FILE", help="write the numbers there, as JSON")
     asked = parser.parse_args()
     logging.getLogger("timewheel").setLevel(logging.ERROR)  # a year has many steps and crashes
     report = run(asked.schedules, asked.seed, asked.days * DAY)
     took = f"lived in {report.run_s:.1f} s of CPU, checked in {report.check_s:.1f} s"
     lines = [f"{report.schedules} schedules, {report.slots:,} slots, {report.jobs:,} jobs: {took}", *report.wrong]
     sys.stdout.write("\n".join(lines) + "\n")
+    if asked.report:
+        told = {"cases": report.slots, "faults": report.faults, "violations": len(report.wrong)}
+        asked.report.write_text(json.dumps(told) + "\n", encoding="utf-8")
     raise SystemExit(bool(report.wrong))
 
 

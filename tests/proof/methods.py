@@ -28,6 +28,7 @@ METHODS = (
         "--seeds 30000..31599 --store memory,sqlite",
         "--seeds 30000..30019",
     ),
+    Method("year", "slots of 1,000 schedules", "tests.planning.year", "--schedules 1000", "--schedules 30"),
     Method("planted-bugs", "bugs, each found", "tests.planted", "", ""),
     Method("model", "runs of all stores", "tests.conformance", "--runs 300", "--runs 5"),
     Method("sigkill", "journals", "tests.crash.kills", "--kills 400 --serve 100", "--kills 10 --serve 2"),
