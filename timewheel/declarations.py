@@ -5,6 +5,7 @@ Pure, but for looking up functions. What can be refused is refused here.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -20,6 +21,8 @@ from timewheel.recurrence.stored import rule_from_data
 from timewheel.recurrence.zonal import Zonal
 from timewheel.recurring import Call
 from timewheel.tasks import TaskRegistry, check_call
+
+_ZONE = frozenset({"tz", "gap", "fold"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,16 +40,20 @@ class Declaration:
 
 
 class Change(NamedTuple):
-    """An edit: another rule or None, and the options that change."""
+    """An edit: another rule or None, and the options that change. `stays`: of tz, gap and fold, what is not named."""
 
     rule: Rule | None
     choices: ScheduleChoices
+    stays: Collection[str] = ()
 
     def apply(self, definition: Definition) -> Definition:
         """The definition with the change made to it. Raises InvalidOption, InvalidRule."""
         rule = self.rule
         if rule is None:
-            rule = _in_zone(definition.rule, self.choices)
+            rule = _in_zone(definition.rule, self.choices.zone_options())
+        elif isinstance(rule, Zonal) and isinstance(definition.rule, Zonal):
+            before = definition.rule.to_data()
+            rule = _in_zone(rule, {name: before[name] for name in self.stays})
         return replace(definition, rule=rule, **self.choices.changes(definition))
 
 
@@ -83,13 +90,23 @@ class Declarations:
             self.registry.is_adopted(task),
         )
 
-    def change(self, rule: str | Rule | None, options: dict[str, Any]) -> Change:
-        """An edit of a schedule. Raises InvalidRule, InvalidOption."""
+    def change(self, rule: str | Rule | None, options: dict[str, Any], stays: Collection[str] | None = None) -> Change:
+        """An edit of a schedule. Raises InvalidRule, InvalidOption.
+
+        `stays` are those of tz, gap and fold that go on as they are; None: of a text those that neither it nor the
+        options name, of a rule that is an object none.
+        """
         for name in ("id", "if_exists"):
             if name in options:
                 raise InvalidOption(f"{name} cannot be updated: it belongs to the call that declares the schedule")
         choices = schedule_options(options)
-        return Change(None if rule is None else self._rule(rule, choices), choices)
+        if rule is None:
+            return Change(None, choices)
+        if stays is None:
+            stays = _ZONE - choices.zone_options().keys() if isinstance(rule, str) else ()
+        made = self._rule(rule, choices)
+        named = rule.tz is not None if isinstance(rule, Zonal) else isinstance(rule, str) and Cron(rule).tz is not None
+        return Change(made, choices, frozenset(stays) - ({"tz"} if named else set()))
 
     def _rule(self, rule: str | Rule, choices: ScheduleChoices) -> Rule:
         given = choices.zone_options()
@@ -133,9 +150,8 @@ class Declarations:
         self._unnamed.pop(schedule, None)
 
 
-def _in_zone(rule: Rule, choices: ScheduleChoices) -> Rule:
+def _in_zone(rule: Rule, given: dict[str, Any]) -> Rule:
     """The rule with another zone, gap or fold. Raises InvalidOption for a rule of elapsed time."""
-    given = choices.zone_options()
     if not given:
         return rule
     if not isinstance(rule, Zonal):

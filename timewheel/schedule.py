@@ -186,8 +186,9 @@ class Schedule(ScheduleSnapshot[R_co]):
     ) -> Schedule[R_co]:
         """Change the rule, the options that are named, or both; the rest stays. Does not resume a paused schedule.
 
-        A changed rule, zone or `start` counts from now; slots that were due before follow the old one. Jobs that were
-        made stay as they are. Raises InvalidRule, InvalidOption.
+        A rule given as text keeps the zone, gap and fold that there were, unless others are named. A changed rule,
+        zone or `start` counts from now; slots that were due before follow the old one. Jobs that were made stay as
+        they are. Raises InvalidRule, InvalidOption.
         """
         return await self.desk.update(self.id, rule, dict(options), if_version)
 
@@ -210,6 +211,9 @@ class Schedule(ScheduleSnapshot[R_co]):
         most: int = 1_000,
     ) -> Backfill[Job[R_co]]:
         """Make up for the slots of [start, end) that have come and did not run, whatever the reason.
+
+        Slots that are still to be caught up with count as run. Of a pause, what was not made up for by then and lies
+        before the last slot that was is skipped.
 
         A dry run only counts. Otherwise jobs are made for the oldest `most` (1 to 1,000) of them, oldest first, of
         which `at_once` run at a time. Raises InvalidTime, InvalidOption.

@@ -6,7 +6,7 @@ It serves callers in the process and servers alike: a task may be a name, and ev
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -168,11 +168,16 @@ class Standing(ScheduleViews):
     # ---- one schedule ------------------------------------------------------------------------------------------------
 
     async def update(
-        self, schedule: str, rule: str | Rule | None, options: dict[str, Any], if_version: int | None
+        self,
+        schedule: str,
+        rule: str | Rule | None,
+        options: dict[str, Any],
+        if_version: int | None,
+        stays: Collection[str] | None = None,
     ) -> Schedule[Any]:
-        """See Schedule.update."""
+        """See Schedule.update; and Declarations.change for `stays`."""
         engine = self._running()
-        change = self._declarations.change(rule, options)
+        change = self._declarations.change(rule, options, stays)
         if change.rule is not None:
             change = change._replace(rule=await self._with_calendar(engine, change.rule))
         record = await engine.planner.edit(schedule, change.apply, if_version=_version(if_version))

@@ -254,6 +254,13 @@ def test_update_changes_what_is_named_and_counts_a_new_rule_from_now(diary):
         assert await made.update() == made  # nothing to change
         made = await made.update("0 12 * * *", tz="Asia/Tokyo")
         assert (made.next_at, made.definition.misfire.kind, made.rule.tz) == (t0(27), "ALL", "Asia/Tokyo")
+        made = await made.update(fold="BOTH")
+        made = await made.update("0 13 * * *")  # the options that were given stay, also those of the rule
+        assert made.rule == Cron("0 13 * * *", tz="Asia/Tokyo", fold="BOTH")
+        made = await made.update("CRON_TZ=Europe/Paris 0 13 * * *", fold="FIRST")
+        assert made.rule == Cron("0 13 * * *", tz="Europe/Paris", fold="FIRST")
+        made = await made.update(Cron("0 13 * * *"))  # an object says all of it
+        assert made.rule == Cron("0 13 * * *", tz="UTC")
         for wrong in ({"id": "y"}, {"if_exists": "keep"}, {"idempotency_key": "k"}):
             with pytest.raises(InvalidOption):
                 await made.update(**wrong)

@@ -221,10 +221,15 @@ def test_an_edit_changes_what_is_named_and_leaves_the_rest():
     assert changed(before) == before
 
 
-def test_an_edit_may_bring_another_rule_in_the_schedulers_zone():
-    before = declared("0 9 * * *").definition
-    assert changed(before, "0 10 * * *").rule == Cron("0 10 * * *", tz="Europe/Berlin")
-    assert changed(before, Every(5)).rule == Every(5)
+def test_an_edit_may_bring_another_rule_and_a_text_keeps_the_zone_that_it_does_not_name():
+    before = declared("0 9 * * *", options={"gap": "SKIP"}).definition
+    assert changed(before, "0 10 * * *").rule == Cron("0 10 * * *", tz="UTC", gap="SKIP")
+    assert changed(before, "0 10 * * *", tz="Asia/Tokyo").rule == Cron("0 10 * * *", tz="Asia/Tokyo", gap="SKIP")
+    assert changed(before, "CRON_TZ=Asia/Tokyo 0 10 * * *", gap="AUTO").rule == Cron("0 10 * * *", tz="Asia/Tokyo")
+    assert changed(before, Cron("0 10 * * *")).rule == Cron("0 10 * * *", tz="Europe/Berlin")
+    elapsed = changed(before, Every(5))
+    assert elapsed.rule == Every(5)
+    assert changed(elapsed, "0 10 * * *").rule == Cron("0 10 * * *", tz="Europe/Berlin")
 
 
 def test_an_edit_of_the_zone_alone_keeps_the_rule_and_its_calendar():

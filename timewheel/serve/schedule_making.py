@@ -100,7 +100,8 @@ class ScheduleMaker:
         if rule is None and not options:
             raise invalid("nothing is to change: give a rule, or options", "body")
         self._scheduler.check_room()
-        return await self._scheduler.standing.update(schedule_id, rule, options, if_version)
+        stays = [name for name in _IN_PLACE if not given(wanted, name)]
+        return await self._scheduler.standing.update(schedule_id, rule, options, if_version, stays)
 
     async def definition(self, wanted: PreviewIn) -> Definition:
         """What a rule that is not saved would be. Raises Problem, TimewheelError."""
