@@ -220,6 +220,22 @@ async def test_what_cannot_be_is_refused_naming_the_field(
     assert (await client.get(SCHEDULES)).json()["items"] == []
 
 
+@pytest.mark.parametrize(
+    ("overlap", "field", "said"),
+    [
+        ("ALOW", "overlap", '{"kind": "ALLOW", "limit": 5}'),
+        ("SERIALIZE", "overlap", '{"kind": "SERIALIZE", "key": "db"}'),
+        ({"kind": "ALLOW", "limit": 0}, "overlap.limit", "it must be 1 or more"),
+        ({"limit": 3}, "overlap.kind", "it is required"),
+    ],
+)
+async def test_a_wrong_overlap_is_told_once_and_by_the_form_it_was_given_in(
+    client: httpx.AsyncClient, overlap: Any, field: str, said: str
+) -> None:
+    refused = problem(await client.post(SCHEDULES, json={**HOURLY, "overlap": overlap}), 422, field=field)
+    assert said in refused["detail"]
+
+
 async def test_two_options_that_exclude_each_other_are_refused(client: httpx.AsyncClient) -> None:
     wanted = {**HOURLY, "start": "2027-01-01T00:00:00Z", "end": "2026-01-01T00:00:00Z"}
     assert "is not after start" in problem(await client.post(SCHEDULES, json=wanted), 422)["detail"]
@@ -302,7 +318,7 @@ async def test_a_change_changes_what_it_names_and_nothing_else(client: httpx.Asy
     after = response.json()
     assert response.headers["etag"] == '"2"'
     assert (after["version"], after["queue"], after["options"]["timeout_s"]) == (2, "q", None)
-    assert (after["rule"]["cron"], after["args"]) == ("5 * * * *", [1])
+    assert (after["rule"]["cron"], after["rule"]["tz"], after["args"]) == ("5 * * * *", "Asia/Tokyo", [1])
     same = {**before["options"], "timeout_s": None}
     assert after["options"] == same
     zoned = (await client.patch(f"{SCHEDULES}/hourly", json={"tz": "Europe/Berlin"})).json()

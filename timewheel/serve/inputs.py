@@ -12,6 +12,7 @@ from timewheel.policies import MAX_ATTEMPTS, MAX_SECONDS
 from timewheel.tasks import MAX_NAME as MAX_TASK_NAME
 
 ATTEMPTS = "(attempts)"  # stands in the place of a fault in a `retry` that is not an object
+OVERLAP, OVERLAP_NAME = "(overlap)", "(overlap's name)"  # ... in an `overlap` that is an object, or not
 BATCH_JOBS = 1_000
 PAGE_JOBS = 1_000
 

@@ -19,13 +19,17 @@ import orjson
 from starlette.responses import Response
 
 from timewheel import errors
-from timewheel.serve.inputs import ATTEMPTS
+from timewheel.serve.inputs import ATTEMPTS, OVERLAP, OVERLAP_NAME
 
 CONTENT_TYPE = "application/problem+json"
 _SHOWN_FAULTS = 100
-_NOT_FIELDS = frozenset({"body", "query", "path", "(policy)", ATTEMPTS})
+_NOT_FIELDS = frozenset({"body", "query", "path", "(policy)", ATTEMPTS, OVERLAP, OVERLAP_NAME})
 _OBJECT, _NUMBER, _WHOLE = "it must be a JSON object", "it must be a number", "it must be a whole number"
 _RETRY = 'it must be a number of attempts, or an object like {"max_attempts": 5, "base_s": 1}'
+_OVERLAP = (
+    "it must be SKIP, QUEUE_ONE, REPLACE, ALLOW or QUEUE_ALL, or an object like "
+    '{"kind": "ALLOW", "limit": 5} or {"kind": "SERIALIZE", "key": "db"}'
+)
 _PLAINLY = {  # by pydantic's type of fault; {names} are what it tells with it
     "extra_forbidden": "there is no such field",
     "missing": "it is required",
@@ -107,6 +111,8 @@ def _words(fault: Mapping[str, Any]) -> str:
     """What is expected instead."""
     if ATTEMPTS in fault["loc"] and fault["type"] in ("int_type", "int_from_float"):
         return _RETRY
+    if OVERLAP_NAME in fault["loc"]:
+        return _OVERLAP
     plainly = _PLAINLY.get(fault["type"])
     return str(fault["msg"]) if plainly is None else plainly.format(**fault.get("ctx", {}))
 

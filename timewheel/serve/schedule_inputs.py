@@ -7,14 +7,24 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Discriminator, Field, Tag
 
 from timewheel.model import DEFAULT_PRIORITY
 from timewheel.options import MAX_KEY, MAX_TAGS
 from timewheel.planning.options import MOST_ID, MOST_JITTER_S
 from timewheel.policies import MAX_SECONDS
 from timewheel.recurrence.calendar import MOST_DAYS, MOST_NAME
-from timewheel.serve.inputs import WHOLE, Given, Instant, Name, RetryOrAttempts, Seconds, TaskName
+from timewheel.serve.inputs import (
+    OVERLAP,
+    OVERLAP_NAME,
+    WHOLE,
+    Given,
+    Instant,
+    Name,
+    RetryOrAttempts,
+    Seconds,
+    TaskName,
+)
 
 PREVIEWED = 1_000
 Id = Annotated[str, Field(min_length=1, max_length=MOST_ID, examples=["payroll"])]
@@ -80,6 +90,17 @@ class OverlapIn(Given):
     key: Annotated[str | None, Field(min_length=1, max_length=MAX_KEY)] = None
 
 
+def _overlap_form(value: Any) -> str:
+    return OVERLAP if isinstance(value, (dict, OverlapIn)) else OVERLAP_NAME
+
+
+OverlapOrName = Annotated[
+    Annotated[OverlapIn, Tag(OVERLAP)]
+    | Annotated[Literal["SKIP", "QUEUE_ONE", "REPLACE", "ALLOW", "QUEUE_ALL"], Tag(OVERLAP_NAME)],
+    Discriminator(_overlap_form),
+]
+
+
 class ChoicesIn(RuleIn):
     """A rule and the options of a schedule. null means: none, or no limit, where that has a meaning."""
 
@@ -116,7 +137,7 @@ class ChoicesIn(RuleIn):
         Field(gt=0, le=1_000, allow_inf_nan=False, description="Of ALL: so many a second (1); null: at once."),
     ] = None
     overlap: Annotated[
-        Literal["SKIP", "QUEUE_ONE", "REPLACE", "ALLOW", "QUEUE_ALL"] | OverlapIn | None,
+        OverlapOrName | None,
         Field(description="What becomes of a slot while a job of the schedule is not final. Without: SKIP."),
     ] = None
     jitter_s: Annotated[Jitter | None, Field(description="Jobs are due so much later, at most. Without: 0.")] = None
