@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import pwd
 import select
@@ -376,6 +377,35 @@ async def test_without_exit_notices_an_end_is_seen_all_the_same(
     assert await running == "started\n"
     os.kill(left, signal.SIGKILL)
     assert await output_of(shell, "exec >&- 2>&-; sleep 0.2") == ""
+
+
+@pytest.mark.parametrize("lacks", ["descriptors", "threads"])
+async def test_what_a_command_that_cannot_be_followed_took_is_given_back(
+    shell: ShellTarget, monkeypatch: pytest.MonkeyPatch, lacks: str
+) -> None:
+    """Else a process that is out of descriptors, or of threads, for a moment would lose two for ever with each try."""
+    assert await output_of(shell, "echo before") == "before\n"
+    descriptors = len(os.listdir("/proc/self/fd"))
+    pipe, calls = os.pipe, iter(range(100))
+
+    def every_second() -> tuple[int, int]:
+        if next(calls) % 2:
+            raise OSError(errno.EMFILE, "too many open files")
+        return pipe()
+
+    def no_thread(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patched:
+        if lacks == "descriptors":
+            patched.setattr(os, "pipe", every_second)
+        else:
+            patched.setattr(threading.Thread, "start", no_thread)
+        for _ in range(10):
+            with pytest.raises(Transient, match="cannot be started"):
+                await shell.run("true")
+    assert len(os.listdir("/proc/self/fd")) <= descriptors
+    assert await output_of(shell, "echo after") == "after\n"
 
 
 async def test_many_at_once(shell: ShellTarget) -> None:

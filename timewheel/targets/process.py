@@ -58,11 +58,27 @@ class Process:
         self._lock = threading.Lock()
         self._popen: subprocess.Popen[bytes] | None = None
         self._kill_at: float | None = None  # set once it shall stop
-        self._woken, self._wake = os.pipe()
-        self._closed = False
+        self._waking: tuple[int, int] | None = None  # while it runs: a pipe, to wake who follows it
 
     def run(self) -> Ended:
         """Start it, wait, and reap it. Raises OSError when it cannot be started."""
+        with self._wakeable() as woken:
+            return self._run(woken)
+
+    @contextlib.contextmanager
+    def _wakeable(self) -> Iterator[int]:
+        """The descriptor that can be read once it shall stop."""
+        with self._lock:
+            woken, wake = self._waking = os.pipe()
+        try:
+            yield woken
+        finally:
+            with self._lock:
+                self._waking = None
+                os.close(woken)
+                os.close(wake)
+
+    def _run(self, woken: int) -> Ended:
         reading, writing = os.pipe()
         try:
             try:
@@ -70,7 +86,7 @@ class Process:
             finally:
                 os.close(writing)
             with _exit_notice(popen.pid) as notice:
-                self._follow(popen, reading, notice)
+                self._follow(popen, reading, woken, notice)
             with self._lock:  # nobody sends a signal to a group whose leader has been reaped
                 if self._kill_at is not None:
                     _signal_group(popen.pid, signal.SIGKILL)
@@ -79,22 +95,17 @@ class Process:
             return Ended(code, self._kept.output())
         finally:
             os.close(reading)
-            with self._lock:
-                self._closed = True
-                os.close(self._woken)
-                os.close(self._wake)
 
     def stop(self, kill_after_s: float = KILL_AFTER_S) -> None:
         """End it: SIGTERM to its group now, SIGKILL after `kill_after_s`. One that has not begun never does."""
         with self._lock:
-            if self._closed:
-                return
             first = self._kill_at is None
             kill_at = time.monotonic() + kill_after_s
             self._kill_at = kill_at if self._kill_at is None else min(self._kill_at, kill_at)
             if self._popen is not None and first:
                 _signal_group(self._popen.pid, signal.SIGTERM)
-            os.write(self._wake, b"!")
+            if self._waking is not None:
+                os.write(self._waking[1], b"!")
 
     def _start(self, writing: int) -> subprocess.Popen[bytes]:
         launch = self._prepare()
@@ -117,10 +128,10 @@ class Process:
             self._popen = popen
         return popen
 
-    def _follow(self, popen: subprocess.Popen[bytes], reading: int, notice: int | None) -> None:
+    def _follow(self, popen: subprocess.Popen[bytes], reading: int, woken: int, notice: int | None) -> None:
         """Read its output until it has ended and that is complete, or is not worth waiting for any more."""
         poll = select.poll()
-        for descriptor in (reading, self._woken, notice):
+        for descriptor in (reading, woken, notice):
             if descriptor is not None:
                 poll.register(descriptor, select.POLLIN)
         reads, ended_at = True, None
@@ -135,8 +146,8 @@ class Process:
             blind = notice is None and ended_at is None
             waits_s = min(_LOOK_S if blind else 60.0, 60.0 if left_s is None else left_s)
             for descriptor, _ in poll.poll(waits_s * 1000 + 1):
-                if descriptor == self._woken:
-                    os.read(self._woken, 100)
+                if descriptor == woken:
+                    os.read(woken, 100)
                 elif descriptor == reading:
                     data = os.read(reading, READ_BYTES)
                     self._kept.add(data)
