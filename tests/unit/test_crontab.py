@@ -174,6 +174,12 @@ def test_a_system_crontab_names_users() -> None:
     assert "names a user" in reason("@daily", system=True)
 
 
+def test_a_copy_of_a_system_crontab_is_remarked_upon() -> None:
+    text = "17 * * * *\troot\tcd / && run-parts x\n* * * * * rootless\n* * * * * a"
+    assert [(remark.line, "--system" in remark.reason) for remark in crontab(text).remarks] == [(1, True)]
+    assert crontab(text.replace("rootless", "me b").replace(" a", " me a"), system=True).remarks == []
+
+
 def test_a_user_whom_we_may_not_be_is_listed() -> None:
     assert "only root" in reason("* * * * * www-data run", system=True)
     assert "only root" in reason("* * * * * run", owner="alice")

@@ -23,6 +23,7 @@ MAX_BYTES = 1 << 20
 MAX_LINES = 10_000
 MAX_DELAY_MINUTES = 24 * 60
 SHELL = "/bin/sh"
+_A_USER = "its command begins with root: if that is the user, as in /etc/crontab, say --system"
 _REBOOT = "@reboot is no time: nothing is run at a boot; start the command where you start timewheel"
 _FIELDS = 5
 
@@ -144,6 +145,8 @@ class _Reader:
             user, rest = _word(rest)
             if not user or not rest:
                 raise ValueError("a line of a system crontab names a user before its command (else say --no-system)")
+        elif _word(rest)[0] == "root":
+            self.remarks.append(Remark(number, text, _A_USER))
         if not rest:
             raise ValueError("it has no command")
         if user is not None and not self._form.may_be(user):
