@@ -166,6 +166,8 @@ async def test_add_show_pause_preview_backfill_delete(server: Child) -> None:
     assert (await timewheel(server, *add, "--queue", "q")).out.startswith("a b% updated\n    queue: 'default' -> 'q'\n")
 
     assert (await timewheel(server, "schedules", "pause", "a b%", "--note", "audit")).out == "a b% is PAUSED\n"
+    edited = await timewheel(server, *add, "--queue", "p")
+    assert edited.out.splitlines()[-1] == "    it is PAUSED: audit"
     listed = await timewheel(server, "schedules", "list", "--state", "paused")
     assert "audit" in listed.out
     resumed = await timewheel(server, "schedules", "resume", "a b%", "nope")
@@ -177,7 +179,7 @@ async def test_add_show_pause_preview_backfill_delete(server: Child) -> None:
     rule = ("--cron", "30 2 * * *", "--tz", "Europe/Berlin", "--after", "2099-03-28T12:00:00Z", "-n", "1")
     assert "gap, instead of 2099-03-29T02:30:00" in (await timewheel(server, "schedules", "preview", *rule)).out
     both = await timewheel(server, "schedules", "preview", "x", *rule)
-    assert both.code == exits.USAGE
+    assert (both.code, "not both: cron" in both.err) == (exits.USAGE, True)
 
     counted = await timewheel(server, "schedules", "backfill", "a b%", *SPAN)
     assert counted.out == "3 slots, 0 ran before, 3 jobs to make: --run makes them\n"

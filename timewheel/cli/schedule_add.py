@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from typing import Any
 
 from timewheel.cli import output
 from timewheel.cli.client import Client
@@ -27,5 +28,12 @@ async def add_schedule(options: Namespace) -> int:
         output.result(f"    {name}: {change['before']!r} -> {change['after']!r}")
     if schedule is not None and not made["dry_run"]:
         output.result(f"    {schedule['in_words']}")
-        output.result(f"    next at {schedule['next_at'] or '(never)'}")
+        output.result(f"    {_next(schedule)}")
     return OK
+
+
+def _next(schedule: dict[str, Any]) -> str:
+    """When it runs next, or why it does not."""
+    if schedule["next_at"] is not None or schedule["state"] == "ACTIVE":
+        return f"next at {schedule['next_at'] or '(known once a run has ended)'}"
+    return f"it is {schedule['state']}" + (f": {schedule['reason']}" if schedule["reason"] else "")

@@ -83,7 +83,9 @@ def _ledger_row(row: dict[str, Any]) -> tuple[Any, ...]:
 async def preview_schedule(options: Namespace) -> int:
     """What a schedule, or a rule that is not saved, will do."""
     rule = rule_body(options)
-    if bool(rule) == (options.id is not None):
+    if rule and options.id is not None:
+        raise Exit(USAGE, f"name a schedule or give a rule, not both: {', '.join(rule)} is of a rule")
+    if not rule and options.id is None:
         raise Exit(USAGE, "name a schedule, or give a rule with --cron, --every, --days or --weeks")
     asked = {"n": str(options.n)} | ({} if options.after is None else {"after": options.after})
     async with Client(options.url) as client:
