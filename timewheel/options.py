@@ -201,6 +201,13 @@ _LATER_NAMES = frozenset(
     | {"deadline_after_s", "rate_key", "cost", "partition_key", "classify", "idempotent", "rate", "dependency"}
     | {"concurrency", "key_rate", "key_concurrency", "cancel_grace_s"}
 )
+_ELSEWHERE = {  # names that other schedulers have: how to say it here
+    "calendar": "it is one of the rule; write Cron(..., calendar=...)",
+    "roll": "it is one of the rule; write Cron(..., calendar=..., roll=...)",
+    "timezone": "did you mean tz?",
+    "coalesce": "write misfire='LATEST' (True) or misfire='ALL' (False)",
+    "max_instances": "write overlap=Overlap.ALLOW(limit=...), or 'SKIP' for one at a time",
+}
 _PLACES = {
     TASK_NAMES: "@scheduler.task(...)",
     ONE_SHOT_NAMES: "scheduler.options(...)",
@@ -218,6 +225,8 @@ def _refuse_name(name: object, names: frozenset[str]) -> NoReturn:
         raise InvalidOption(f"{start}: it is one of the task; write @scheduler.task(name=...)")
     if name in _LATER_NAMES:
         raise InvalidOption(f"{start}: it is not available in this version; available: {_listed(names)}")
+    if names is SCHEDULE_NAMES and name in _ELSEWHERE:
+        raise InvalidOption(f"{start}: {_ELSEWHERE[str(name)]}")
     near = difflib.get_close_matches(name, sorted(names)) if isinstance(name, str) else []
     hint = f"did you mean {' or '.join(near)}?" if near else f"available: {_listed(names)}"
     raise InvalidOption(f"{start}; {hint}")

@@ -27,7 +27,7 @@ from timewheel.schedule import Schedule
 from timewheel.schedule_records import ScheduleRecord, ScheduleState
 from timewheel.schedule_views import ScheduleViews
 from timewheel.store.port import ScheduleFilter
-from timewheel.times import when_us
+from timewheel.times import rfc3339, when_us
 
 if TYPE_CHECKING:
     from timewheel.desk import Desk
@@ -118,7 +118,7 @@ class Standing(ScheduleViews):
             names = ", ".join(sorted(saved)[:10]) or "none"
             raise InvalidRule(
                 f"no calendar is saved as {rule.calendar!r} (saved: {names}): give the Calendar object once, which "
-                f"saves it under its name",
+                f"saves it under its name, or save it with `calendars put` or PUT /api/v1/calendars",
                 field="calendar",
             )
         return rule.with_calendar(saved[rule.calendar])
@@ -203,7 +203,7 @@ class Standing(ScheduleViews):
         """See Schedule.backfill."""
         start_us, end_us = when_us(start), when_us(end)
         if end_us <= start_us:
-            raise InvalidTime(f"backfill({shown(start)}, {shown(end)}): the end is not after the start")
+            raise InvalidTime(f"the end {rfc3339(end_us)} is not after the start {rfc3339(start_us)}")
         if not isinstance(dry_run, bool):
             raise InvalidOption(f"dry_run={shown(dry_run)}: it must be a bool")
         whole("at_once", at_once, 1, MOST_BACKFILLED)
@@ -227,7 +227,7 @@ class Standing(ScheduleViews):
             printable("note", note, MOST_NOTE)
         until_us = None if until is None else when_us(until, "datetime.now(UTC) + timedelta(seconds={})")
         if until_us is not None and until_us <= engine.now().wall_us:
-            raise InvalidTime(f"until={shown(until)} is past already: give an instant to come, or none")
+            raise InvalidTime(f"until={rfc3339(until_us)} is past already: give an instant to come, or none")
         record = await engine.planner.pause(schedule, note, until_us, if_version=_version(if_version))
         return Schedule(self, record)
 

@@ -64,7 +64,8 @@ def _refuse_type(when: object, delayed: str) -> NoReturn:
     if isinstance(when, str):
         raise InvalidTime(f"{given}. ISO text? Use datetime.fromisoformat(...), with an offset in the text")
     if isinstance(when, timedelta):
-        raise InvalidTime(f"{given}: did you mean {delayed.format(shown(when))}?")
+        meant = delayed.replace("timedelta(seconds={})", "{}").format(shown(when))
+        raise InvalidTime(f"{given}: did you mean {meant}?")
     raise InvalidTime(f"{given}: give an aware datetime, or Unix seconds as int or float")
 
 

@@ -67,6 +67,8 @@ def _missing(error: Exception) -> InvalidRule:
 
 
 def _hint(name: object) -> str:
+    if isinstance(name, ZoneInfo) and name.key in known():
+        return f": give its name, {name.key!r}"
     if not isinstance(name, str):
         return _EXAMPLE
     if len(name) > _LONGEST_NAME:

@@ -424,6 +424,15 @@ async def test_a_trigger_that_the_overlap_policy_leaves_out_says_so(client: http
     problem(await client.get(f"{SCHEDULES}/hourly/occurrences", params={"page_token": "x"}), 422, field="page_token")
 
 
+async def test_instants_that_do_not_fit_are_told_as_they_are_written(client: httpx.AsyncClient) -> None:
+    await put(client, **HOURLY)
+    span = {"start": "2026-10-01T00:00:00Z", "end": "2026-09-01T00:00:00Z"}
+    refused = problem(await client.post(f"{SCHEDULES}/hourly/backfill", json=span), 422, field="end")
+    assert "the end 2026-09-01T00:00:00.000000Z is not after the start 2026-10-01" in refused["detail"]
+    past = await client.post(f"{SCHEDULES}/hourly/pause", json={"until": "2020-01-01T00:00:00Z"})
+    assert problem(past, 422, field="until")["detail"].startswith("until=2020-01-01T00:00:00.000000Z is past already")
+
+
 async def test_a_backfill_counts_first_and_then_makes(client: httpx.AsyncClient) -> None:
     await put(client, **HOURLY)
     span = {"start": "2026-01-05T00:00:00Z", "end": "2026-01-05T03:00:00Z"}

@@ -100,6 +100,12 @@ def test_what_is_no_calendar_is_refused(arguments: tuple[Any, ...], options: dic
     assert caught.value.field == field
 
 
+@pytest.mark.parametrize("exclude", ["2026-12-25", ["2026-12-25"]])
+def test_a_date_that_is_a_text_is_told_how_to_be_one(exclude: Any) -> None:
+    with pytest.raises(InvalidRule, match=r"'2026-12-25' is neither .*: write date.fromisoformat"):
+        Calendar("x", exclude)
+
+
 def test_the_last_business_day_of_the_month() -> None:
     rule = Cron("0 18 L * *", tz="Europe/London", calendar=XMAS, roll="preceding")
     assert run_dates(rule, date(2026, 10, 1), 4) == ["2026-10-30", "2026-11-30", "2026-12-30", "2027-01-29"]

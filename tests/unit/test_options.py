@@ -23,6 +23,7 @@ from timewheel.options import (
     one_shot_options,
     task_options,
 )
+from timewheel.planning.options import schedule_options
 
 TASK_NAMES = {"queue", "priority", "retry", "timeout_s", "tags"}
 JOB_NAMES = TASK_NAMES | {"concurrency_key"}
@@ -178,6 +179,10 @@ def test_bad_tags():
         (task_options, "heartbeat_timeout_s", ["not available in this version"]),
         (task_options, "prioritty", ["did you mean priority?"]),
         (task_options, 5, ["5 is not an option"]),
+        (schedule_options, "calendar", ["Cron(..., calendar=...)"]),
+        (schedule_options, "timezone", ["did you mean tz?"]),
+        (schedule_options, "coalesce", ["misfire='LATEST'"]),
+        (schedule_options, "max_instances", ["Overlap.ALLOW(limit=...)"]),
     ],
 )
 def test_an_unknown_option_says_where_to_go(read, name, parts):

@@ -81,6 +81,13 @@ def test_a_tzinfo_without_an_offset_is_naive():
     assert "naive" in message(when_us, datetime(2026, 1, 5, tzinfo=NoOffset()))
 
 
+def test_a_delay_in_the_place_of_a_time_is_told_how_to_be_one():
+    seconds = "datetime.now(UTC) + timedelta(seconds={})"
+    given = timedelta(hours=1)
+    assert f"did you mean datetime.now(UTC) + {given!r}?" in message(when_us, given, seconds)
+    assert "did you mean datetime.now(UTC) + timedelta(seconds=60)?" in message(when_us, 60, seconds)
+
+
 @pytest.mark.parametrize(
     ("when", "parts"),
     [

@@ -8,7 +8,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import date, datetime
-from typing import Any, final
+from typing import Any, NoReturn, final
 
 from timewheel.checks import shown
 from timewheel.errors import InvalidRule
@@ -140,14 +140,14 @@ def _ranges(exclude: Iterable[date | tuple[date, date]]) -> list[tuple[int, int]
 
 
 def _bounded(exclude: Iterable[date | tuple[date, date]]) -> Iterator[tuple[int, int]]:
+    if _is_text(exclude):  # it would be taken letter by letter
+        _refuse_day(exclude)
     for number, one in enumerate(exclude):
         if number >= MOST_DAYS:
             raise InvalidRule(f"exclude has more than {MOST_DAYS:,} entries; write ranges", field="exclude")
         first, last = one if isinstance(one, tuple) and len(one) == 2 else (one, one)
         if not (_is_date(first) and _is_date(last)):
-            raise InvalidRule(
-                f"exclude: {shown(one)} is neither a date nor a (first, last) pair of dates", field="exclude"
-            )
+            _refuse_day(one)
         if last < first:
             raise InvalidRule(f"exclude: {shown(one)} ends before it begins", field="exclude")
         yield first.toordinal(), last.toordinal() + 1
@@ -155,3 +155,15 @@ def _bounded(exclude: Iterable[date | tuple[date, date]]) -> Iterator[tuple[int,
 
 def _is_date(value: object) -> bool:
     return isinstance(value, date) and not isinstance(value, datetime)
+
+
+def _refuse_day(given: object) -> NoReturn:
+    text = _is_text(given) or (isinstance(given, tuple) and any(map(_is_text, given)))
+    hint = ": write date.fromisoformat(...)" if text else ""
+    raise InvalidRule(
+        f"exclude: {shown(given)} is neither a date nor a (first, last) pair of dates{hint}", field="exclude"
+    )
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
