@@ -59,6 +59,7 @@ _bug(
     _edit(rounds.Rounds, "_written", "kept.stale = True", "pass"),
     "I5 I15",
     150,
+    near=46,
 )
 _bug(
     "fixed slots passed again",
@@ -66,6 +67,7 @@ _bug(
     _edit(position, "stepped_back", "and definition.rule.wild)", ")"),
     "I5",
     100,
+    near=21,
 )
 _bug(
     "the turn stays",
@@ -80,6 +82,7 @@ _bug(
     _edit(edits.Edits, "_change", "if same or old is None else await self._accountant.leave(kept)", ""),
     "I5",
     80,
+    near=3,
 )
 _bug(
     "deleted without account",
@@ -114,6 +117,7 @@ _bug(
     ),
     "I5",
     120,
+    near=27,
 )
 _bug(
     "gap without a row",
@@ -121,6 +125,7 @@ _bug(
     _edit(drafts.Draft, "lose", "self.slots.lost(self.position.at, until)", "[]"),
     "I5",
     400,
+    near=21,
 )
 
 # ---- misfire (I19) ---------------------------------------------------------------------------------------------------
@@ -250,7 +255,8 @@ _bug(
         roster.Roster, "_time", "return None if record.until is None else (ClockKind.WALL, record.until)", "return None"
     ),
     "I7",
-    100,
+    300,
+    near=72,
 )
 
 # ---- overlap and keys (I18) ------------------------------------------------------------------------------------------
@@ -268,6 +274,7 @@ _bug(
     _edit(review.Review, "_wants_look", "or _is_of_other_zones(record, tzdata)", ""),
     "I15",
     100,
+    near=3,
 )
 _bug(
     "everybody queues",
@@ -296,6 +303,7 @@ _bug(
     _edit(memory_schedules.Standing, "_make", "if plan.supersede and requests:", "if False:"),
     "I18",
     80,
+    near=3,
 )
 _bug(
     "REPLACE without cancel",
@@ -303,6 +311,7 @@ _bug(
     _edit(carrier.Carrier, "done", "for job_id in made.cancel:", "for job_id in ():"),
     "I18",
     400,
+    near=44,
 )
 _bug(
     "nobody takes over",
@@ -331,6 +340,7 @@ _bug(
     _edit(by_hand.ByHand, "trigger", "if force else admission.admit()", "if True else admission.admit()"),
     "I18",
     80,
+    near=3,
 )
 
 # ---- states, versions, restarts (I10, I22, I3) -----------------------------------------------------------------------
@@ -360,6 +370,7 @@ _bug(
     ),
     "I10",
     60,
+    near=10,
 )
 _bug(
     "stale version accepted",
@@ -391,6 +402,7 @@ _bug(
     ),
     "I29",
     200,
+    near=48,
 )
 
 # ---- SQL -------------------------------------------------------------------------------------------------------------
@@ -412,7 +424,8 @@ _bug(
     "a job that must wait for another of its schedule starts at once",
     lambda: reworded(write_plan, "BUSY", ("j.state IN (0, 1, 2)", "j.state IN (0, 2)")),
     "I18",
-    60,
+    150,
+    near=46,
     store="sqlite",
 )
 _bug(
@@ -421,6 +434,7 @@ _bug(
     _edit(write_claim._Claim, "_sort_out", "elif key_is_held or key in taken:", "elif key_is_held:"),
     "I18",
     80,
+    near=16,
     store="sqlite",
 )
 _bug(

@@ -44,6 +44,17 @@ HAPPEN_OFTEN = (  # in any few dozen seeds
     "attempt: LOST",
     "attempt: TIMED_OUT",
     "attempt: RELEASED",
+    "answer: declare, ACTIVE",
+    "answer: edit, ACTIVE",
+    "answer: rest, PAUSED",
+    "answer: go on, ACTIVE",
+    "answer: drop, done",
+    "answer: trigger, made",
+    "answer: backfill, made",
+    "answer: calendar, saved",
+    "moved when it was planning",
+    "moved when it was planned",
+    "crash in a commit with: planoccurrences, written",
 )
 
 

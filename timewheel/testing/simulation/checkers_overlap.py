@@ -57,7 +57,7 @@ class Overlaps(Checker):
                 cls._made(plan, place, jobs, forced)
             elif isinstance(fact, Freed):
                 for job_id in fact.job_ids:
-                    if job_id in jobs:
+                    if job_id in jobs and jobs[job_id].freed is None:  # else it waited for its key
                         jobs[job_id].freed = place
             elif isinstance(fact, Began):
                 cls._began(fact, jobs, running)

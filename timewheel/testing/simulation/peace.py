@@ -116,7 +116,7 @@ async def patient(world: World) -> None:
 
 async def meddled(world: World) -> None:
     """I29: a stranger cancels every task of the scheduler, and it goes on."""
-    for task in asyncio.all_tasks():
+    for task in sorted(asyncio.all_tasks(), key=lambda task: task.get_name()):  # a set has no order of its own
         if task.get_name().startswith("timewheel"):
             task.cancel()
     await asyncio.sleep(1)

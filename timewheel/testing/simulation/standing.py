@@ -157,7 +157,8 @@ class StandingUsers:
             page = await self.world.users.the_scheduler.schedules(page_size=3)
             schedule = await self._get(what["schedule"])
             lines = await schedule.preview(5)
-            demand(len(lines) <= 5, "I25", "more than was asked for", lines)
+            to_run = [line for line in lines if line.reason is None]
+            demand(len(to_run) <= 5, "I25", "more than was asked for", lines)
             rows = [row async for row in schedule.occurrences(page_size=7)]
             return f"{bool(page.items)}, {bool(rows)}"
 
