@@ -6,10 +6,12 @@ import asyncio
 
 import pytest
 from helpers import SlowStore
+from lives import FaultyStore
 from standing_lives import DAY, HOUR, SKIPPED, Standing, seconds, t0
 
-from timewheel import Every, ScheduleState
+from timewheel import Calendar, Cron, Every, ScheduleState
 from timewheel.errors import JournalUnknown
+from timewheel.testing.virtual import T0
 from timewheel_storage.memory import MemoryStore
 
 
@@ -136,3 +138,27 @@ def test_what_is_to_be_caught_up_with_is_not_made_up_for_besides(at_once):
     down(lives, 8.5 * HOUR)
     lives.live(scene)
     assert lives.slots() == [hour * HOUR for hour in range(1, 9)]
+
+
+@pytest.mark.parametrize("edited", [False, True])
+def test_a_schedule_that_is_written_while_its_calendar_is_saved_follows_the_new_dates(edited):
+    lives = Standing(FaultyStore())
+
+    async def slow(_):
+        await lives.machine.sleep(0.2)
+
+    async def scene(scheduler):
+        shut = Calendar("closed", [T0.date()], weekend=())
+        await scheduler.recurring(id="old").schedule(Cron("* * * * *", calendar=shut), "note", "old")
+        new = scheduler.recurring(id="new")
+        made = await new.cron("0 0 1 1 *", "note", "new") if edited else None
+        lives.store.before = slow
+        saving = asyncio.create_task(scheduler.standing.put_calendar(Calendar("closed", weekend=())))
+        await lives.machine.sleep(0.05)  # the old one is still there to be looked up
+        rule = Cron("* * * * *", calendar="closed")
+        await (new.schedule(rule, "note", "new") if made is None else made.update(rule))
+        await saving
+        await lives.machine.sleep(300)
+
+    lives.live(scene)
+    assert lives.slots("old") == lives.slots("new") == [60, 120, 180, 240, 300]

@@ -20,10 +20,12 @@ from timewheel.planning.definition import Definition, definition_from_text
 from timewheel.planning.kept import NOBODY, Kept, edited_at
 from timewheel.planning.position import wake_at
 from timewheel.recurrence.calendar import Calendar
+from timewheel.recurrence.zonal import Zonal
 from timewheel.schedule_records import ScheduleRecord, ScheduleState
 from timewheel.store import changes
 
 if TYPE_CHECKING:
+    from timewheel.recurrence.rule import Rule
     from timewheel.store.port import Store
 
 _log = logging.getLogger("timewheel")
@@ -180,7 +182,14 @@ class Roster:
         kept.record = record
         if definition is not None:
             kept.definition, kept.text, kept.started = definition, record.definition, True
+            if self._is_of_old_dates(definition.rule):
+                kept.text, kept.look = None, True
         return record
+
+    def _is_of_old_dates(self, rule: Rule) -> bool:
+        """Whether the calendar of a rule was saved with other dates since it was looked up."""
+        dates = rule.calendar if isinstance(rule, Zonal) else None
+        return isinstance(dates, Calendar) and self.calendars.get(dates.name, dates) != dates
 
     async def write(self, kept: Kept, schedule: str, change: changes.Standing | changes.PlanOccurrences) -> Any:
         """Write a change of a schedule that is held; its outcome. Raises VersionConflict, and what the journal raises.
