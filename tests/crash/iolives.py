@@ -41,6 +41,7 @@ INSERT INTO copied SELECT job_id, arguments FROM jobs;
 CREATE INDEX copied_arguments ON copied (arguments);
 ALTER TABLE jobs ADD COLUMN shade TEXT;
 """
+NEXT_VERSION = len(schema.migrations()) + 1
 
 
 class FastClock(SystemClock):

@@ -193,8 +193,9 @@ def check_migrated(life: str, journal: Path) -> None:
         tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
         columns = {row[1] for row in connection.execute("PRAGMA table_info(jobs)")}
         there = ["copied" in tables, "copied_arguments" in tables, "shade" in columns]
-        invariants.demand(there == [version == 2] * 3, "I3", f"half of a migration: version {version}, {there}")
-        if version == 2:
+        migrated = version == iolives.NEXT_VERSION
+        invariants.demand(there == [migrated] * 3, "I3", f"half of a migration: version {version}, {there}")
+        if migrated:
             jobs, copied = connection.execute("SELECT (SELECT count(*) FROM jobs), count(*) FROM copied").fetchone()
             invariants.demand(0 < copied <= jobs, "I3", f"the migration copied {copied} of {jobs} jobs")
     finally:
