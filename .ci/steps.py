@@ -35,7 +35,8 @@ ROOT = Path(__file__).resolve().parent.parent
 STEPS = ("tests", "lint", "wheel", "serve", "others")
 READY_WITHIN_S = 300
 ELSEWHERE = ["tests/unit", "tests/kit", "tests/e2e"]
-ON_THE_NEWEST = ["tests/simulation"]
+LOOPS = ("handlers", "planner_slots", "seeds", "starting", "stop", "whole")  # what leans on asyncio the most
+ON_THE_NEWEST = [f"tests/simulation/test_{name}.py" for name in LOOPS]
 
 
 class Failed(Exception):
