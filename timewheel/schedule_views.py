@@ -91,8 +91,11 @@ class ScheduleViews:
     def previewed(
         self, definition: Definition, schedule: str, position: Position | None, n: int, after_us: int | None
     ) -> list[Upcoming]:
-        """The preview of a definition; `position` None: of a schedule that is not made yet."""
-        return [upcoming_of(line) for line in upcoming(definition, schedule, position, self.now(), n, after_us)]
+        """The preview of a definition; `position` None: as if it were made now, or at `after_us` if that is past."""
+        now = self.now()
+        if position is None and after_us is not None and after_us < now.wall_us:
+            now = Now(after_us, now.steady_us - (now.wall_us - after_us))
+        return [upcoming_of(line) for line in upcoming(definition, schedule, position, now, n, after_us)]
 
     def now(self) -> Now:
         """Both clocks; while another process keeps the steady time, the wall clock for both."""

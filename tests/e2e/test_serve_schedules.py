@@ -447,6 +447,22 @@ async def test_a_backfill_counts_first_and_then_makes(client: httpx.AsyncClient)
     problem(await client.post(f"{SCHEDULES}/hourly/backfill", json={"start": span["start"]}), 422, field="end")
 
 
+@pytest.mark.parametrize(
+    ("rule", "first"),
+    [
+        ({"cron": "30 2 * * *", "tz": "Europe/Berlin"}, "2026-03-29T01:00:00.000000Z"),
+        ({"weeks": 1, "anchor": "2026-01-09T09:00:00", "tz": "UTC"}, "2026-04-03T09:00:00.000000Z"),
+        ({"every_s": 3600}, "2026-03-28T13:00:00.000000Z"),
+        ({"every_s": 3600, "anchor": "2020-01-01T00:30:00Z"}, "2026-03-28T12:30:00.000000Z"),
+    ],
+)
+async def test_a_rule_that_is_not_saved_can_be_looked_at_in_the_past(
+    client: httpx.AsyncClient, rule: dict[str, Any], first: str
+) -> None:
+    found = await client.post(PREVIEW, json={**rule, "after": "2026-03-28T12:00:00Z", "n": 2})
+    assert found.json()["items"][0]["at"] == first
+
+
 async def test_a_preview_says_when_and_why(client: httpx.AsyncClient) -> None:
     await put(client, id="night", cron="30 2 * * *", tz="Europe/Berlin", task="echo")
     query = {"n": 2, "after": "2099-03-28T12:00:00Z"}
