@@ -149,6 +149,10 @@ async def test_a_file_is_the_desired_set(server: Child, tmp_path: Path) -> None:
     assert (bad.code, bad.out) == (exits.DATA, "")
     assert "number 1: it needs id" in bad.err
 
+    other = tmp_path / "other.toml"  # a server has one file: what another one made is ended
+    other.write_text(one.replace("one", "other"))
+    assert (await timewheel(server, "schedules", "apply", str(other))).out == "+ other\n- one\n"
+
 
 async def test_add_show_pause_preview_backfill_delete(server: Child) -> None:
     add = (

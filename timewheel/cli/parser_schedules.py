@@ -29,6 +29,9 @@ FORMAT = """the format of FILE:
 
 Every other key of a schedule is the option that `POST /api/v1/schedules` takes under this name. `every` is a number of
 seconds, or a text with a unit: "90s", "5m", "2h", "1d".
+
+A server has one such file: what this or another file made before, and this one does not name, is ended. Calendars
+stay.
 """
 INSTANT = "RFC 3339, like 2026-01-05T00:00:00Z"
 
