@@ -162,3 +162,19 @@ def test_a_schedule_that_is_written_while_its_calendar_is_saved_follows_the_new_
 
     lives.live(scene)
     assert lives.slots("old") == lives.slots("new") == [60, 120, 180, 240, 300]
+
+
+def test_a_pause_of_a_fixed_delay_ends_at_its_time_though_a_run_from_before_goes_on():
+    """The planner had nothing to wait for then, and went round and round until the run ended."""
+    lives = Standing()
+
+    async def scene(scheduler):
+        made = await scheduler.schedule(Every(60, after_completion=True), "busy", "", 50)
+        await lives.machine.sleep(61)
+        await made.pause(until=t0(70))
+        await lives.machine.sleep(10)
+        assert (await made.refresh()).state is ScheduleState.ACTIVE
+        await lives.machine.sleep(110)
+
+    lives.live(scene)
+    assert lives.times() == pytest.approx([60, 170], abs=0.1)

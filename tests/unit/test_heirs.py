@@ -6,7 +6,7 @@ import pytest
 
 from timewheel.model import AttemptState, ClockKind, JobState, Now, WaitingReason
 from timewheel.schedule_records import Fate, OccurrenceRecord, OriginKind, Position
-from timewheel.store.backlog import PLANNED_ROWS, STANDING_CHANGES, Backlog
+from timewheel.store.backlog import PLANNED_ROWS, STANDING_CHANGES, Backlog, claims_of
 from timewheel.store.changes import (
     AddEntry,
     Cancel,
@@ -122,3 +122,8 @@ def test_a_take_over_that_came_back_goes_with_its_endings_the_next_time_and_one_
     backlog.put_back(batch(SETTLE, plan_of(1), DropSchedule("a", 1), TakeOver(), TakeOver(everything=True)), ())
     assert len(backlog.settles) == len(backlog.plans) == len(backlog.standing) == 1
     assert [change for change, _ in backlog.rest] == [TakeOver(everything=True)]
+
+
+def test_a_job_that_several_claims_hint_at_is_looked_at_once():
+    claims = [Claim(job_ids, 0, Now(0, 0)) for job_ids in ([3, 1], [1, 2])]
+    assert claims_of(batch(SETTLE, *claims)) == [3, 1, 2]

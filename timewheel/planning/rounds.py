@@ -111,11 +111,11 @@ class Rounds:
         kept.retry = False
         if record is not None and not kept.started:
             self._go_on(kept, unfinished)
-        if record is None or record.state is ScheduleState.ENDED or (kept.attending and not retry):
+        if record is None or record.state is ScheduleState.ENDED:
             self._roster.give(kept, name)
         elif record.state is ScheduleState.PAUSED:
             self._pause_may_be_over(name, kept, record)
-        elif record.state is ScheduleState.PARKED and not retry:
+        elif not retry and (kept.attending or record.state is ScheduleState.PARKED):
             self._roster.give(kept, name)
         else:
             self._carry_out(name, kept, self._carrier.draft_or_park(kept, unfinished))

@@ -181,8 +181,9 @@ def _move(source: deque[Entry], batch: list[Entry], most: int) -> None:
 
 
 def claims_of(entries: list[Entry]) -> list[int]:
-    """Every job that the claims among these hint at."""
-    return [job_id for change, _ in entries if isinstance(change, Claim) for job_id in change.job_ids]
+    """Every job that the claims among these hint at, once."""
+    hints = (job_id for change, _ in entries if isinstance(change, Claim) for job_id in change.job_ids)
+    return list(dict.fromkeys(hints))
 
 
 def tell(entries: list[Entry], outcome: BaseException) -> None:
