@@ -118,7 +118,10 @@ class Accounted(Checker):
         cls.demand(limit is None or not jobs or after.made <= limit, f"more than {limit} runs", fact)
         if not plan.turned:
             cls.demand(after.at >= before.at, "went back within one turn", fact)
-            cls.demand(after.at <= max(before.at, plan.at), f"beyond now, {plan.at}", fact)
+            now = max(fact.now.on(after.clock), plan.at)
+            if after.clock is ClockKind.WALL:  # it may have been set back since the plan was made
+                now = max(now, fact.now.steady_us + after.offset_us)
+            cls.demand(after.at <= max(before.at, now), f"beyond now, {now}", fact)
         elif not plan.replans:
             step_us = after.offset_us - before.offset_us
             back = step_us <= -3 * HOUR_US or (step_us < -SMALL_STEP_US and plan.definition.rule.wild)

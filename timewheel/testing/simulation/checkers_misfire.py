@@ -186,6 +186,9 @@ class JobsOfSlots(Checker):
         origin = job.origin
         shift = fact.offset_us if origin.clock is ClockKind.STEADY else 0
         near = abs(origin.nominal_at + shift - fact.nominal_us) <= SECOND_US * bool(shift)
+        near = near or (
+            origin.clock is ClockKind.STEADY and bool(record.stepped_us)
+        )  # shown as the clocks stood before
         cls.demand(near and origin.schedule == fact.schedule, "told of another slot", fact, job)
         missed = None if origin.missed is None else origin.missed.slots
         cls.demand(missed == fact.missed, "told of other missed slots", fact, job)

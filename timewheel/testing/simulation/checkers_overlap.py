@@ -61,8 +61,8 @@ class Overlaps(Checker):
                         jobs[job_id].freed = place
             elif isinstance(fact, Began):
                 cls._began(fact, jobs, running)
-            elif isinstance(fact, Ended):
-                running.pop(job_number(fact.job_id) or 0, None)
+            elif isinstance(fact, Ended | Over):  # a handler that overran its last attempt goes on after its job
+                running.pop(fact.job_id if isinstance(fact, Over) else job_number(fact.job_id) or 0, None)
 
     @classmethod
     def _made(cls, plan: PlanSeen, place: int, jobs: dict[int, Known], forced: Counter[str]) -> None:
@@ -181,16 +181,17 @@ class Keys(Checker):
         """Each start of this life."""
         running: dict[str, Began] = {}
         for fact in world.log[record.begin : record.end]:
-            if not isinstance(fact, Began | Ended):
+            if not isinstance(fact, Began | Ended | Over):
                 continue
-            job = record.after["jobs"].get(job_number(fact.job_id))
+            number = fact.job_id if isinstance(fact, Over) else job_number(fact.job_id)
+            job = record.after["jobs"].get(number)
             key = None if job is None else job.concurrency_key
             if key is None:
                 continue
             if isinstance(fact, Began):
                 cls.demand(key not in running, f"two run with the key {key}", fact, running.get(key))
                 running[key] = fact
-            elif running.get(key) is not None and running[key].job_id == fact.job_id:
+            elif key in running and job_number(running[key].job_id) == number:
                 del running[key]
 
     @classmethod

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 SETTLE_S = 60  # twelve slots, at 0.7 a second, with as many that came meanwhile
 FASTER_THAN_SLOTS = 4  # a second; a slower catch-up may never reach a rule of many slots
+NOTICED_S = 4  # until a step of the clock has been noticed, and what follows from it is written
 LATE_US = 2_000_000
 PROBE = "probe of schedules"
 AGAIN_S = 2.6  # a step is noticed within a second; the next second's slot follows
@@ -28,6 +29,7 @@ async def settle(world: World) -> None:
     for name in sorted(book.schedules):
         if book.schedules[name].state is ScheduleState.PAUSED:
             await world.standing.resume({"schedule": name})
+    await asyncio.sleep(NOTICED_S)
     for _ in range(SETTLE_S):
         await asyncio.sleep(1)
         if not any(map(_catches_up, book.schedules.values())):

@@ -10,12 +10,14 @@ from timewheel.schedule_records import ScheduleRecord, ScheduleState
 from timewheel.testing.invariants import Dump
 from timewheel.testing.invariants_schedules import nobody_waits_in_vain
 from timewheel.testing.laws import demand
+from timewheel.testing.simulation.facts import Note
 from timewheel.testing.simulation.peace_schedules import is_overdue
 
 if TYPE_CHECKING:
     from timewheel.engine import Engine
     from timewheel.testing.simulation.world import World
 
+WEATHER = ("life began", "clock set", "suspended")
 LATE_US = 4 * SECOND_US  # a step is noticed within a second; a plan that was refused is made again after another
 
 
@@ -57,7 +59,10 @@ def _agenda(engine: Engine, record: ScheduleRecord) -> None:
 def _on_time(world: World, dump: Dump, held: set[str]) -> None:
     """I7: no active schedule is overdue."""
     record, now = world.record, world.now()
-    if record.stepped_us and world.machine.awake_us - record.last_step_us < LATE_US:
+    disturbed = [
+        fact.elapsed_us for fact in world.log[record.begin :] if isinstance(fact, Note) and fact.what in WEATHER
+    ]
+    if world.elapsed_us - disturbed[-1] < LATE_US:
         return
     late_us = LATE_US + 6 * record.longest_commit_us + round(4 * record.life.read_s * SECOND_US)
     for name, schedule in dump["schedules"].items():
