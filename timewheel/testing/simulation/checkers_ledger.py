@@ -64,48 +64,16 @@ class Accounted(Checker):
                 cls._position(plan)
                 if plan.definition.fixed_delay or plan.replans:
                     continue
-                cls._partition(cls._by_either_calendar(world, plan))
-
-    @classmethod
-    def _by_either_calendar(cls, world: World, plan: PlanSeen) -> PlanSeen:
-        """A plan under way when its calendar was replaced counts by the one before."""
-        places = range(plan.fact.calendars, max(-1, plan.fact.calendars - 3), -1)
-        if plan.definition.calendar is not None:
-            for place in places:
-                try:
-                    other = PlanSeen(world, plan.fact, place)
-                except InvalidRule:
-                    break
-                if cls._uncovered(other) is None:
-                    return other
-        return plan
+                cls._partition(plan)
 
     @classmethod
     def _partition(cls, plan: PlanSeen) -> None:
-        wrong = cls._uncovered(plan)
+        wrong = plan.uncovered()
         cls.demand(wrong is None, f"{wrong}", plan.fact)
         lost = plan.definition.rule.skipped(plan.start, min(plan.after.at, (plan.slots.end or 1 << 62) - 1))
         wanted = [(one.instant_us - 1, one.times) for one in lost]
         gaps = [(row.first_at, row.count) for row in plan.rows if row.reason == SkipReason.GAP]
         cls.demand(gaps == wanted, f"rows of gaps that should be {wanted}", plan.fact)
-
-    @classmethod
-    def _uncovered(cls, plan: PlanSeen) -> str | None:
-        """What is wrong with the rows of a plan, if anything."""
-        slots, at = plan.slots, plan.start
-        for row in plan.slot_rows:
-            expected = slots.next(at)
-            if row.first_at != expected:
-                return f"the slot after {at} is {expected}, the row is of {row.first_at}"
-            if row.count != slots.count(row.first_at - 1, row.last_at) or slots.next(row.last_at - 1) != row.last_at:
-                return (
-                    f"{slots.count(row.first_at - 1, row.last_at)} slots up to {row.last_at}, the row tells {row.count}"
-                )
-            at = row.last_at
-        left = slots.next(at)
-        if left is not None and left <= plan.after.at:
-            return f"{slots.count(at, plan.after.at)} slots after {at} were passed without a row"
-        return None
 
     @classmethod
     def _position(cls, plan: PlanSeen) -> None:

@@ -5,14 +5,13 @@ What it says is worked out here once more, slot by slot, from the rule alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from timewheel.errors import InvalidRule
 from timewheel.model import ClockKind, JobRequest, OriginKind
 from timewheel.planning.definition import Definition
 from timewheel.recurrence.interval import Every
-from timewheel.schedule_records import Fate, OccurrenceRecord, ScheduleState, SkipReason
+from timewheel.schedule_records import ScheduleState, SkipReason
 from timewheel.testing.simulation.facts import Carried
 
 if TYPE_CHECKING:
@@ -130,19 +129,42 @@ class PlanSeen:
         """The slots up to here were missed."""
         return self.at - self.definition.misfire.grace_us - 1
 
-    def one_by_one(self) -> Iterator[OccurrenceRecord]:
-        """The rows of one slot that are not simply left out."""
+    def uncovered(self) -> str | None:
+        """What is wrong with its rows, if anything."""
+        slots, at = self.slots, self.start
         for row in self.slot_rows:
-            if row.fate is Fate.JOB or row.reason in (SkipReason.OVERLAP, SkipReason.OVERLAP_LIMIT):
-                yield row
+            expected = slots.next(at)
+            if row.first_at != expected:
+                return f"the slot after {at} is {expected}, the row is of {row.first_at}"
+            if row.count != slots.count(row.first_at - 1, row.last_at) or slots.next(row.last_at - 1) != row.last_at:
+                return (
+                    f"{slots.count(row.first_at - 1, row.last_at)} slots up to {row.last_at}, the row tells {row.count}"
+                )
+            at = row.last_at
+        left = slots.next(at)
+        if left is not None and left <= self.after.at:
+            return f"{slots.count(at, self.after.at)} slots after {at} were passed without a row"
+        return None
 
 
 def plan_seen(world: World, fact: Carried) -> PlanSeen | None:
-    """The plan; None when nobody can read its schedule."""
+    """The plan; None when nobody can read its schedule.
+
+    One that was under way when its calendar was replaced counts by the one before.
+    """
     seen: dict[int, PlanSeen | None] = world.journal.book.plans
     if id(fact) not in seen:
-        try:
-            seen[id(fact)] = PlanSeen(world, fact)
-        except InvalidRule:
-            seen[id(fact)] = None
+        seen[id(fact)] = _read(world, fact)
     return seen[id(fact)]
+
+
+def _read(world: World, fact: Carried) -> PlanSeen | None:
+    found: list[PlanSeen] = []
+    for place in range(fact.calendars, max(-1, fact.calendars - 3), -1):
+        try:
+            found.append(PlanSeen(world, fact, place))
+        except InvalidRule:
+            break
+        if found[-1].definition.calendar is None or found[-1].uncovered() is None:
+            return found[-1]
+    return found[0] if found else None
