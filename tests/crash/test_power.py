@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import sqlite3
+import stat
 from pathlib import Path
 from random import Random
 
@@ -12,7 +13,7 @@ import pytest
 
 from tests.crash import power, power_disk, shim
 from tests.crash.shim import Operation, Record
-from timewheel.errors import JournalUnavailable
+from timewheel.errors import JournalError, JournalUnavailable
 from timewheel_storage.sqlite import log, schema
 from timewheel_storage.sqlite.connection import open_writer
 from timewheel_storage.sqlite.files import DiskFiles
@@ -163,7 +164,7 @@ def test_a_log_that_was_left_is_written_over_itself_before_anything_is_added(tmp
     monkeypatch.setattr(os, "fsync", lambda descriptor: synced.append((sum(written.values()), fsync(descriptor))))
     open_writer(DiskFiles(path), "power").close()
     assert len(content) > log.CHUNK_BYTES
-    assert synced == [(len(content), None)]
+    assert synced == [(len(content), None)] * 2  # the log, and then the folder
     assert Path(f"{path}-wal").read_bytes()[: len(content)] == content
     assert killed.execute("SELECT count(*) FROM some").fetchone() == (700,)
     killed.close()
@@ -189,3 +190,19 @@ def test_nobody_adds_to_a_log_that_is_made_certain(tmp_path, monkeypatch):
     for connection in (second, first):
         connection.close()
     log.make_certain(first, path)  # there is none: nothing is asked of the connection
+
+
+def test_a_start_that_cannot_make_the_names_certain_says_so(tmp_path, monkeypatch):
+    """SQLite passes over a folder whose sync fails when it makes its log: whatever is synced in that log may be lost."""
+    path = str(tmp_path / "journal.db")
+    schema.make_if_absent(path)
+    fsync = os.fsync
+
+    def no_folders(descriptor):
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", no_folders)
+    with pytest.raises(JournalError):
+        open_writer(DiskFiles(path), "power")

@@ -193,6 +193,7 @@ def open_writer(files: Files, durability: Durability) -> sqlite3.Connection:
             raise JournalUnavailable(f"{path}: SQLite did not take synchronous = {wanted}", path=path)
         make_certain(connection, path)
         schema.migrate(connection)
+        schema.make_names_certain(path)
     except sqlite3.Error as error:
         connection.close()
         raise translate(error, path) from error

@@ -128,6 +128,17 @@ def _put_into_place(side: str, path: str) -> None:
     _sync(os.path.dirname(os.path.abspath(path)))
 
 
+def make_names_certain(path: str) -> None:
+    """Sync the folder of a journal that is open for writing, which has made its log: SQLite overlooks it when that fails.
+
+    Without it a power cut could take the names away, and with them all that was synced under them. Raises JournalError.
+    """
+    try:
+        _sync(os.path.dirname(os.path.abspath(path)))
+    except OSError as error:
+        raise translate_os(error, path) from error
+
+
 def _sync(path: str) -> None:
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
