@@ -193,7 +193,7 @@ def test_nobody_adds_to_a_log_that_is_made_certain(tmp_path, monkeypatch):
 
 
 def test_a_start_that_cannot_make_the_names_certain_says_so(tmp_path, monkeypatch):
-    """SQLite passes over a folder whose sync fails when it makes its log: whatever is synced in that log may be lost."""
+    """SQLite passes over a folder whose sync fails when it makes its log: what is synced in that log may be lost."""
     path = str(tmp_path / "journal.db")
     schema.make_if_absent(path)
     fsync = os.fsync

@@ -129,9 +129,9 @@ def _put_into_place(side: str, path: str) -> None:
 
 
 def make_names_certain(path: str) -> None:
-    """Sync the folder of a journal that is open for writing, which has made its log: SQLite overlooks it when that fails.
+    """Sync the folder of a journal that is open for writing and so has its log; SQLite overlooks it when that fails.
 
-    Without it a power cut could take the names away, and with them all that was synced under them. Raises JournalError.
+    Otherwise a power cut could take the names away, and with them all that was synced under them. Raises JournalError.
     """
     try:
         _sync(os.path.dirname(os.path.abspath(path)))
