@@ -4,7 +4,7 @@ tests     the README's test command, word for word, in a fresh clone of HEAD, on
 lint      ruff check, ruff format, mypy, pyright, import-linter, with what that command installed
 wheel     the built wheel holds every tracked file of both packages, and imports with the core's dependencies alone
 serve     the README's first command starts a server that gets ready, takes the README's curl, and drains on SIGTERM
-others    what may differ from one Python to another (ELSEWHERE, without slow) on every other one, at once
+others    what may differ from one Python to another (ELSEWHERE and its share, without slow) on the other ones, at once
 
 Uses the standard library only. Works in a temporary directory, so what git does not know does not count.
 """
@@ -34,7 +34,8 @@ WANTED = ("3.11", "3.12", "3.13")
 ROOT = Path(__file__).resolve().parent.parent
 STEPS = ("tests", "lint", "wheel", "serve", "others")
 READY_WITHIN_S = 300
-ELSEWHERE = ["tests/unit", "tests/kit", "tests/e2e"]
+ELSEWHERE = ["tests/unit", "tests/kit"]
+ON_THE_NEXT = ["tests/e2e"]
 LOOPS = ("handlers", "planner_slots", "seeds", "starting", "stop", "whole")  # what leans on asyncio the most
 ON_THE_NEWEST = [f"tests/simulation/test_{name}.py" for name in LOOPS]
 
@@ -241,7 +242,9 @@ def quick_suite(run: Run, version: str, log: Path) -> None:
     with log.open("w") as output:
         run.command([run.pythons[version], "-m", "venv", ".venv"], checkout, output=output)
         run.command([".venv/bin/python", "-m", "pip", "install", "-e", ".[dev]"], checkout, output=output)
-        parts = ELSEWHERE if version != list(run.pythons)[-1] else [*ELSEWHERE, *ON_THE_NEWEST]
+        parts = [*ELSEWHERE]  # the rest is shared out among those that run at the same time
+        parts += ON_THE_NEXT if version == list(run.pythons)[1] else []
+        parts += ON_THE_NEWEST if version == list(run.pythons)[-1] else []
         run.command([".venv/bin/python", "-m", "pytest", "-q", "-m", "not slow", *parts], checkout, output=output)
 
 
