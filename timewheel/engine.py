@@ -214,10 +214,8 @@ class Engine:
     # ---- stop --------------------------------------------------------------------------------------------------------
 
     async def stop(self, grace_s: float) -> list[str]:
-        """Start nothing new, let what runs finish for `grace_s`, stop the rest, write every outcome, end the doers.
-
-        Returns the names of the handlers that would not end.
-        """
+        """Start nothing new, let what runs finish for `grace_s`, stop the rest, write every outcome, end the doers; the
+        names of the handlers that would not end."""
         self.planner.end()
         self.dispatcher.draining = True
         self.dispatcher.give_back("drain")
@@ -227,6 +225,7 @@ class Engine:
         self.ledger.closed = True
         self.cause = self.cause or NotStarted("the scheduler has stopped")
         self.committer.end(self.cause)
+        await self.planner.abandon()
         threads_run_on = self.worker.close(self.store.disown)
         await self.store.close(keep_ownership=threads_run_on)
         self.waiters.wake_all()

@@ -70,6 +70,10 @@ class ScheduleViews:
         return await self._read_calendars()
 
     async def _read_calendars(self) -> dict[str, Calendar]:
+        engine = self._engine()
+        if engine is not None:  # what is planned by: a look into the journal may come back older than that
+            self._calendars = engine.planner.calendars
+            return self._calendars
         found: dict[str, Calendar] = {}
         for name, text in (await self._store.calendars()).items():
             try:

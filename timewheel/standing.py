@@ -105,7 +105,6 @@ class Standing(ScheduleViews):
             saved = await self._read_calendars()
             if saved.get(rule.calendar.name) != rule.calendar:
                 await engine.planner.put_calendar(rule.calendar)
-                self._calendars = {**saved, rule.calendar.name: rule.calendar}
             return rule
         return await self._looked_up(rule)
 
@@ -163,7 +162,6 @@ class Standing(ScheduleViews):
     async def put_calendar(self, calendar: Calendar) -> None:
         """Save a calendar under its name; the schedules that name it are planned anew from now."""
         await self._running().planner.put_calendar(calendar)
-        self._calendars = {**self._calendars, calendar.name: calendar}
 
     # ---- one schedule ------------------------------------------------------------------------------------------------
 

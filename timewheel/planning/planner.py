@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from timewheel import zones
 from timewheel.alarm import Alarm
-from timewheel.errors import InvalidRule
+from timewheel.errors import InvalidRule, NotStarted
 from timewheel.model import SECOND_US, Now
 from timewheel.planning.accountant import Accountant
 from timewheel.planning.by_hand import Backfill, ByHand
@@ -122,12 +122,30 @@ class Planner:
         work = self._by_hand.backfill(schedule, start_us, end_us, dry_run=dry_run, at_once=at_once, most=most)
         return await self._surely(work)
 
+    @property
+    def calendars(self) -> dict[str, Calendar]:
+        """The saved calendars by name, as they are planned by."""
+        return self._roster.calendars
+
     async def put_calendar(self, calendar: Calendar) -> None:
         """Save a calendar under its name; schedules that name it are planned anew from now."""
         await self._surely(self._calendars.put(calendar))
 
     async def _surely(self, work: Coroutine[Any, Any, T]) -> T:
-        return await asyncio.shield(self._errand(work))
+        errand = self._errand(work)
+        try:
+            return await asyncio.shield(errand)
+        except asyncio.CancelledError:
+            if errand.cancelled() and self._ended:  # by `abandon`, and nobody cancelled the caller
+                raise NotStarted("the scheduler stopped while a schedule was being edited") from None
+            raise
+
+    async def abandon(self) -> None:
+        """End the edits that are still under way after everything was written; their callers get NotStarted."""
+        for errand in self._errands:
+            errand.cancel()
+        if self._errands:
+            await asyncio.wait(self._errands)
 
     def _errand(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         task = asyncio.get_running_loop().create_task(work, name="timewheel edit of a schedule")

@@ -49,22 +49,24 @@ class StandingStates(Checker):
     def life_over(cls, world: World, record: LifeRecord) -> None:
         """Each change of a state."""
         asked: dict[str, set[int]] = {}
+        set_back = any(move.kind == "step" and move.what["s"] < 0 for move in record.life.moves)
         for place, fact in enumerate(world.log[record.begin : record.end]):
             if isinstance(fact, Asked) and fact.verb == "go on":
                 asked.setdefault(fact.tag, set()).add(fact.number)
             elif isinstance(fact, Put):
-                cls._resumed(fact, asked.get(fact.schedule, set()))
+                cls._resumed(fact, asked.get(fact.schedule, set()), set_back=set_back)
             elif isinstance(fact, Carried) and (plan := plan_seen(world, fact)) is not None:
                 cls._planned(world, plan)
             elif isinstance(fact, Answered) and fact.verb == "go on" and place:
                 asked.get(fact.tag, set()).discard(fact.number if fact.how != "gave up" else -1)
 
     @classmethod
-    def _resumed(cls, fact: Put, asked: set[int]) -> None:
+    def _resumed(cls, fact: Put, asked: set[int], *, set_back: bool) -> None:
+        """`set_back`: the clock may have been set to before the time that people named, once that had come."""
         before = fact.before
         if before is None or before.state is not S.PAUSED or fact.record.state is S.PAUSED:
             return
-        over = before.until is not None and before.until <= fact.record.updated_at
+        over = before.until is not None and (before.until <= fact.record.updated_at or set_back)
         cls.demand(over or bool(asked), "resumed, and nobody asked for that", fact)
 
     @classmethod
@@ -78,7 +80,8 @@ class StandingStates(Checker):
             after is not S.PAUSED and (before is not S.PAUSED or after is None), "paused or resumed by a plan", fact
         )
         spent = plan.definition.max_runs is not None and plan.after.made >= plan.definition.max_runs
-        if after is S.ENDED and not plan.definition.fixed_delay and not spent:
+        moved = plan.definition.calendar is not None  # which other dates may have been saved for meanwhile
+        if after is S.ENDED and not plan.definition.fixed_delay and not spent and not moved:
             cls.demand(plan.slots.next(plan.after.at) is None, "ended before its last slot", fact)
         if spent and before is S.ACTIVE and plan.jobs_of_the_rule:
             cls.demand(after is S.ENDED, "goes on after its last run", fact)
