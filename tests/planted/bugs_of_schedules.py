@@ -308,7 +308,7 @@ _bug(
 _bug(
     "REPLACE without cancel",
     "nobody asks the job to end that is to be replaced",
-    _edit(carrier.Carrier, "done", "for job_id in made.cancel:", "for job_id in ():"),
+    _edit(carrier.Carrier, "done", "[*made.cancel, *made.superseded]", "[]"),
     "I18",
     400,
     near=44,

@@ -107,3 +107,29 @@ def test_a_calendar_that_was_saved_counts_though_the_process_died_before_it_plan
     lives.die(change)
     lives.store.before = nothing
     assert lives.live(look) == 5
+
+
+def test_replace_ends_one_that_was_let_go_on_while_its_replacement_was_written():
+    began: list[float] = []
+
+    async def cling():
+        began.append(lives.elapsed_s)
+        try:
+            await asyncio.sleep(1000)
+        except asyncio.CancelledError:
+            if len(began) == 1:
+                await asyncio.sleep(29.95 - lives.elapsed_s)  # so that its end is being written when a slot comes
+            raise
+
+    async def scene(scheduler):
+        made = await scheduler.recurring(id="x", overlap="REPLACE").every(10, "cling")
+        lives.store.before = lambda changes: asyncio.sleep(0.2)
+        await asyncio.sleep(35)
+        await made.pause()
+        lives.store.before = nothing
+        running = [job async for job in scheduler.jobs(schedule="x", state=JobState.ACTIVE)]
+        await scheduler.jobs(schedule="x").cancel()
+        return [(job.nominal_at - T0).total_seconds() for job in running]
+
+    lives = Standing(FaultyStore())
+    assert lives.live(scene, {"cling": cling}) == [30]

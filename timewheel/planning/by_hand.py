@@ -76,7 +76,7 @@ class ByHand:
             if not force:
                 change.hold, change.supersede = admission.hold, admission.replaces
             await self._roster.write(kept, schedule, change)
-            self._carrier.replace_soon(admission.cancelled())
+            self._carrier.replace_soon([*admission.cancelled(), *admission.superseded()])
             return change.rows[0].job_id
 
     def _by_verdict(

@@ -100,8 +100,7 @@ class Carrier:
         if made is None:
             return
         kept.finished_at = None
-        for job_id in made.cancel:
-            self._surroundings.replace_soon(job_id)
+        self.replace_soon([*made.cancel, *made.superseded])
         if made.position.next_at is None and not made.ended:  # a fixed delay
             self.attend(kept, [job.job_id for job in change.jobs])
 

@@ -84,6 +84,13 @@ class Admission:
             if not job.cancel_requested and not (job.state is JobState.WAITING and job.reason in spared)
         ]
 
+    def superseded(self) -> list[int]:
+        """The jobs that wait to be the next, in whose place REPLACE puts a newer one.
+
+        One of them may have been let go on before that is written: then it runs, and is to end like any other.
+        """
+        return [job.job_id for job in self._unfinished if is_waiter(job)] if self.replaces else []
+
     @property
     def _busy(self) -> int:
         return len(self._unfinished) + self.made

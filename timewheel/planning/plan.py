@@ -36,7 +36,8 @@ class Plan:
     """What is to be written. `position`: where the schedule then stands; `ended`: nothing will ever come of it.
 
     `rows` are in the order of time. `stands`: for each row the number of the job in `jobs` that stands for it, or None;
-    such rows lack their job_id. `hold`, `supersede`: as of PlanOccurrences. `cancel`: jobs to ask to end.
+    such rows lack their job_id. `hold`, `supersede`: as of PlanOccurrences. `cancel`: jobs to ask to end;
+    `superseded`: those that wait and are to be skipped, or to be asked to end if they do not wait any more.
     """
 
     position: Position
@@ -47,6 +48,7 @@ class Plan:
     hold: bool = False
     supersede: bool = False
     cancel: tuple[int, ...] = ()
+    superseded: tuple[int, ...] = ()
 
     def with_ids(self, job_ids: Sequence[int]) -> list[OccurrenceRecord]:
         """The rows, complete, when the jobs get these ids, in the order of `jobs`."""
@@ -106,6 +108,7 @@ def _finish(draft: Draft, reached: Position, over: bool | None = None) -> Plan:
         hold=admission.hold,
         supersede=admission.replaces,
         cancel=tuple(admission.cancelled()),
+        superseded=tuple(admission.superseded()),
     )
 
 
