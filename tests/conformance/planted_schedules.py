@@ -45,6 +45,7 @@ PLANTED = {
     "a turn is no other slot": Plant(
         "a slot that a step of the clock brings again is taken for the one that was",
         edited(write_plan, "ROWS_THERE", "AND w.turn = r.value ->> 5", ""),
+        examples=600,
     ),
     "the position stays": Plant(
         "a schedule's rows and jobs are written, and its position is not",
@@ -68,6 +69,7 @@ PLANTED = {
             edited(write_claim, "SPECIAL", "AND o.reason = 'overrun'", "AND false"),
             _every_take_over("AND o.reason = 'overrun'", "AND false"),
         ),
+        examples=600,
     ),
     "two of a batch take one key": Plant(
         "jobs with one key that are claimed together run side by side",

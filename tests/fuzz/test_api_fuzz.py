@@ -1,4 +1,6 @@
-"""A bounded share of the API's fuzzing; `python -m tests.fuzz.api --examples 1000` is the whole."""
+"""A bounded share of the API's fuzzing; `python -m tests.fuzz.api --examples 1000` is the whole, and `--phases coverage`
+tries each field's edges.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,6 @@ from tests.fuzz.api import fuzz
     ("phases", "examples", "at_least"),
     [
         ("examples,fuzzing,stateful", 10, 100),
-        pytest.param("coverage", 1, 500, marks=pytest.mark.slow),  # how many cases it has does not depend on examples
     ],
 )
 def test_the_api_keeps_its_own_document(phases: str, examples: int, at_least: int) -> None:
