@@ -9,6 +9,7 @@ from lives import FaultyStore, nothing
 from standing_lives import T0_US, Standing
 
 from timewheel import Calendar, Cron, Every, JobState
+from timewheel.planning.custody import Custody
 from timewheel.store.changes import PutSchedule
 from timewheel.testing.virtual import T0
 
@@ -133,3 +134,19 @@ def test_replace_ends_one_that_was_let_go_on_while_its_replacement_was_written()
 
     lives = Standing(FaultyStore())
     assert lives.live(scene, {"cling": cling}) == [30]
+
+
+def test_who_stops_waiting_just_before_his_turn_is_passed_over():
+    async def scene():
+        custody = Custody()
+        await custody.take()
+        first, second = asyncio.create_task(custody.take()), asyncio.create_task(custody.take())
+        await asyncio.sleep(0)
+        first.cancel()
+        custody.give()  # before the first has noticed
+        with pytest.raises(asyncio.CancelledError):
+            await first
+        await second
+        return custody.wanted, custody.try_take()
+
+    assert asyncio.run(scene()) == (False, False)

@@ -44,7 +44,7 @@ class Custody:
         except asyncio.CancelledError:
             if waiter.done() and not waiter.cancelled():
                 self.give()  # it had been handed over already
-            else:
+            elif waiter in self._waiters:  # else `give` has passed it over already
                 self._waiters.remove(waiter)
             raise
 
