@@ -1,5 +1,6 @@
-"""A bounded share of the API's fuzzing; `python -m tests.fuzz.api --examples 1000` is the whole, and `--phases coverage`
-tries each field's edges.
+"""A bounded share of the API's fuzzing.
+
+`python -m tests.fuzz.api --examples 1000` is the whole, and with `--phases coverage` it tries each field's edges.
 """
 
 from __future__ import annotations
