@@ -11,10 +11,13 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pytest
 import pytest_asyncio
 from serving import LONG_S, Child, environment, serving
 
 from timewheel.cli import exits
+
+pytestmark = pytest.mark.slow  # dozens of processes, and the same on every interpreter
 
 SPAN = ("2026-01-05T00:00:00Z", "2026-01-05T03:00:00Z")
 CRONTAB = """# a comment
