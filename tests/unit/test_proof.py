@@ -51,6 +51,7 @@ def test_every_method_takes_a_report(method):
     assert [word for word in words if word.startswith("--") and word not in shown] == []
 
 
+@pytest.mark.slow  # a campaign of power cuts
 def test_one_method_from_end_to_end(tmp_path):
     written = tmp_path / "all.json"
     asked = [sys.executable, "-m", "tests.proof", "--quick", "--only", "power-cut", "--json", str(written)]
