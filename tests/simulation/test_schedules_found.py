@@ -116,7 +116,7 @@ def test_replace_ends_one_that_was_let_go_on_while_its_replacement_was_written()
     async def cling():
         began.append(lives.elapsed_s)
         try:
-            await asyncio.sleep(1000)
+            await asyncio.sleep(1000)  # virtual
         except asyncio.CancelledError:
             if len(began) == 1:
                 await asyncio.sleep(29.95 - lives.elapsed_s)  # so that its end is being written when a slot comes
@@ -124,8 +124,8 @@ def test_replace_ends_one_that_was_let_go_on_while_its_replacement_was_written()
 
     async def scene(scheduler):
         made = await scheduler.recurring(id="x", overlap="REPLACE").every(10, "cling")
-        lives.store.before = lambda changes: asyncio.sleep(0.2)
-        await asyncio.sleep(35)
+        lives.store.before = lambda changes: asyncio.sleep(0.2)  # virtual
+        await asyncio.sleep(35)  # virtual
         await made.pause()
         lives.store.before = nothing
         running = [job async for job in scheduler.jobs(schedule="x", state=JobState.ACTIVE)]
