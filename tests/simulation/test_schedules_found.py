@@ -119,7 +119,7 @@ def test_replace_ends_one_that_was_let_go_on_while_its_replacement_was_written()
             await asyncio.sleep(1000)  # virtual
         except asyncio.CancelledError:
             if len(began) == 1:
-                await asyncio.sleep(29.95 - lives.elapsed_s)  # virtual  # so that its end is being written when a slot comes
+                await asyncio.sleep(29.95 - lives.elapsed_s)  # virtual: its end is written
             raise
 
     async def scene(scheduler):
