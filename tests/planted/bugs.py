@@ -707,13 +707,6 @@ _bug(
     near=10,
 )
 _bug(
-    "first portion only",
-    "of a large batch only the first portion is told of its outcome",
-    _small(store_aftermath, "tell_outcomes", "range(0, max(1, len(batch)), PORTION)", "range(0, 1, PORTION)"),
-    "I15 I18 I29",
-    20,
-)
-_bug(
     "first page of losses",
     "recovery looks at one page of what a former owner left open",
     _small(recovery.Recovery, "_lose_open_attempts", "if len(page) < PAGE:", "if True:"),
