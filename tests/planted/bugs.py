@@ -23,7 +23,6 @@ from timewheel import (
 )
 from timewheel.dispatch import bucket, dispatcher, gate, limits
 from timewheel.model import JobState
-from timewheel.store import aftermath as store_aftermath
 from timewheel.store import committer, loader, recovery
 from timewheel.store.changes import Cancelled, Settle, Submit, Submitted
 from timewheel.wheel import ticker
