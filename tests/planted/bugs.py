@@ -259,7 +259,7 @@ _bug(
         "if not stepped and",
         "if stepped <= 0 and",
     ),
-    "I6 I7 I15 I21",
+    "I6 I7 I15 I21 I29",
     40,
     near=8,
 )

@@ -5,7 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from timewheel.testing.simulation.moves import MoveKind, What
-from timewheel.testing.simulation.standing_plans import SCHEDULES, SHARED_KEY, draw_options, draw_rule, draw_script
+from timewheel.testing.simulation.standing_plans import (
+    FASTEST_S,
+    SCHEDULES,
+    SHARED_KEY,
+    draw_options,
+    draw_rule,
+    draw_script,
+)
 
 if TYPE_CHECKING:
     from timewheel.testing.simulation.drawing import Drawing
@@ -84,6 +91,8 @@ class Edit(StandingMove):
         drawn = draw_options(chance, rule or {})
         drawn.pop("concurrency_key", None)
         options = {name: drawn[name] for name in drawn if chance.random() < 0.4}
+        if rule is not None and rule.get("s") == FASTEST_S:
+            options["max_runs"] = drawn["max_runs"]
         what: What = {"schedule": drawing.standing.some(), "rule": rule, "options": options}
         return what | {"as_seen": chance.choice(AS_SEEN)} | drawing.standing.haste()
 

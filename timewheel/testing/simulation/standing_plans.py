@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 SCHEDULES = [f"schedule {number}" for number in range(1, 6)]
 SHARED_KEY = "shared"  # a concurrency key that one-shot jobs have, too
 CALENDAR = "closed"
+FASTEST_S = 0.05  # of an interval; such a schedule has few runs
 ZONE = "Europe/Berlin"
 WILD = ["* * * * * *", "*/2 * * * * *", "*/3 * * * * *", "1-59/4 * * * * *", "*/2 */1 * * * *"]
 NEAR_CHANGES = ["0-50/5 30 2 * * *", "0 0,30 2,3 * * *", "*/10 * 1-3 * * *", "30 59 1,2 * * *"]
@@ -44,7 +45,7 @@ def draw_rule(chance: random.Random, *, change_near: bool) -> What:
     if kind == "cron":
         return {"kind": kind, "expr": chance.choice(WILD), "tz": chance.choice(["UTC", ZONE])}
     if kind == "every":
-        rule: What = {"kind": kind, "s": chance.choice([0.05, 0.3, 1, 1, 2.5, 5])}
+        rule: What = {"kind": kind, "s": chance.choice([FASTEST_S, 0.3, 1, 1, 2.5, 5])}
         return rule | ({"anchor_s": chance.choice([-7.3, 1.5, 6])} if chance.random() < 0.25 else {})
     if kind == "delay":
         return {"kind": kind, "s": chance.choice([0.3, 1, 3])}
@@ -73,7 +74,7 @@ def draw_options(chance: random.Random, rule: What) -> What:
     for name, (share, values) in draws.items():
         if chance.random() < share:
             options[name] = chance.choice(values)
-    if rule.get("s") == 0.05:
+    if rule.get("s") == FASTEST_S:
         options["max_runs"] = chance.choice([5, 30])
     if options["overlap"][0] == "SERIALIZE":
         options.pop("concurrency_key", None)
