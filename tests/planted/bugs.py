@@ -21,7 +21,7 @@ from timewheel import (
     verbs,
     waiters,
 )
-from timewheel.dispatch import bucket, dispatcher, gate, limits
+from timewheel.dispatch import bucket, dispatcher, gate, limits, promises
 from timewheel.model import JobState
 from timewheel.store import committer, loader, recovery
 from timewheel.store.changes import Cancelled, Settle, Submit, Submitted
@@ -507,7 +507,7 @@ _bug(
 _bug(
     "limits not saved",
     "the limits are not saved with the claims that spend them",
-    _edit(dispatcher.Dispatcher, "_save_limits", "if values :=", "if False and"),
+    _edit(promises.Promises, "save", "SaveLimits(values)", "SaveLimits({})"),
     "I15 I17",
     20,
 )

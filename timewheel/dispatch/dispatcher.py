@@ -15,13 +15,14 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from timewheel.dispatch.appointment import Appointment
-from timewheel.dispatch.gate import PATIENCE_US, Claimant, Gate
+from timewheel.dispatch.gate import Claimant, Gate
 from timewheel.dispatch.last_chance import LastChance
 from timewheel.dispatch.neighbours import Claims, Floor, Surroundings
+from timewheel.dispatch.promises import Promises
 from timewheel.dispatch.queued import Queued
 from timewheel.errors import JournalFull
 from timewheel.model import LAST_CHANCE_LOSSES, SECOND_US, ClockKind, Now
-from timewheel.store.changes import Claim, Claimed, SaveLimits
+from timewheel.store.changes import Claim, Claimed
 
 if TYPE_CHECKING:
     from timewheel.dispatch.limits import Limits
@@ -33,7 +34,6 @@ PORTION = 64  # jobs that pass the gate in one turn of the loop: their handlers'
 AHEAD_US = 20_000
 SLACK_US = SECOND_US // 4  # a wall clock set back by less is no step: what had fired by then is claimed all the same
 REACH_US = AHEAD_US + SLACK_US  # how far before its due time a job may be claimed, and wait at the gate
-PROMISE_US = PATIENCE_US + SECOND_US  # by then a claimed job has started, or was given back: a commit takes a second
 
 
 class Dispatcher:
@@ -58,6 +58,7 @@ class Dispatcher:
     def wire(self, claims: Claims, floor: Floor) -> None:
         """Connect the doers it works with."""
         self._claims, self._floor = claims, floor
+        self._promises = Promises(self.limits, claims, self._now, self.kick)
 
     # ---- what others tell --------------------------------------------------------------------------------------------
 
@@ -149,12 +150,8 @@ class Dispatcher:
                 share = max(1, self.limits.room_of_whole(now.steady_us, AHEAD_US) // (len(queues) - position))
                 claimed |= self._claim(queue, min(room, share, MOST_HINTS), now)
         if claimed:
-            self._save_limits(now)
+            self._promises.save(now)
             self._surroundings.drained()
-
-    def _save_limits(self, now: Now) -> None:
-        if values := self.limits.to_save(now.steady_us + PROMISE_US):
-            self._claims.save_limits(SaveLimits(values))
 
     def _claim(self, queue: str, most: int, now: Now) -> bool:
         hints = self.ready.take(queue, most, now)
@@ -223,9 +220,10 @@ class Dispatcher:
         elif claimant.early_by(now) > 0:
             self._admit(claimant, now)  # the wall clock was set back while it waited
             return False
+        elif self._promises.hold(claimant.queue, now):
+            gate.stays(claimant)
+            return False
         elif limits.enter(claimant.queue, now.steady_us):
-            if now.steady_us > limits.promised_until_us:
-                self._save_limits(now)  # a slow commit or a sleep: it starts later than was promised
             gate.left(claimant)
             self._floor.start(claimant, now)
         elif claimant.out_of_patience(now):

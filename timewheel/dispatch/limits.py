@@ -101,7 +101,6 @@ class Limits:
         now_us: int,
     ) -> None:
         self._saved = saved
-        self.promised_until_us = 0  # what was last saved holds for starts up to here
         self.whole = Limit(concurrency, bucket_of(rate, saved.get(WHOLE), now_us) if rate else None)
         self._queues: dict[str, Limit] = {}
         for name, settings in queues.items():
@@ -130,6 +129,10 @@ class Limits:
             limit.bucket = bucket_of(rate, self._saved.get(queue), now_us)
         else:
             limit.bucket.rerate(rate.count, period_us(rate), rate.burst, now_us)
+
+    def rated(self, queue: str) -> bool:
+        """Whether a rate concerns the starts of a queue."""
+        return self.whole.bucket is not None or self.of(queue).bucket is not None
 
     def room(self, queue: str, now_us: int, ahead_us: int) -> int:
         """How many jobs of a queue may be claimed now."""
@@ -187,7 +190,6 @@ class Limits:
 
     def to_save(self, latest_start_us: int) -> dict[str, int]:
         """The state of every rate, with promised jobs counted as started (at `latest_start_us`): the strict side."""
-        self.promised_until_us = latest_start_us
         values: dict[str, int] = {}
         for name, limit in ((WHOLE, self.whole), *self._queues.items()):
             if limit.bucket is not None:

@@ -21,8 +21,8 @@ class Claims(Protocol):
     def claim(self, change: Claim, receive: Callable[[Any], None]) -> None:
         """Queue a claim."""
 
-    def save_limits(self, change: SaveLimits) -> None:
-        """Write the limits with the next batch."""
+    def save_limits(self, change: SaveLimits, receive: Callable[[Any], None]) -> None:
+        """Write the limits with the next batch, in the place of any that still wait: of those nobody hears."""
 
 
 class Floor(Protocol):

@@ -99,10 +99,10 @@ class Intake:
         """Queue one of the rest without waiting for its outcome."""
         self._post(self._backlog.rest, change, ignore)
 
-    def save_limits(self, change: SaveLimits) -> None:
-        """Write the limits with the next batch, in the place of any that still wait."""
+    def save_limits(self, change: SaveLimits, receive: Receiver) -> None:
+        """Write the limits with the next batch, in the place of any that still wait: of those nobody hears."""
         if self._failed is None:
-            self._backlog.limits = (change, ignore)
+            self._backlog.limits = (change, receive)
             self._wake()
 
     def _post(self, queue: deque[Entry], change: Change, receive: Receiver) -> None:
