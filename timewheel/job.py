@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from timewheel.codec import loads_call, loads_result
 from timewheel.errors import JobCancelled, JobDead, JobSkipped, ResultOmitted
-from timewheel.model import CancelAnswer, JobRecord, JobRequest, JobState, RescheduleAnswer, job_text
-from timewheel.records import fresh_record
+from timewheel.model import CancelAnswer, JobRecord, JobRequest, JobState, RescheduleAnswer, job_text, new_job
 from timewheel.times import utc_datetime
 from timewheel.work.context import MissedSlots, missed_slots
 
@@ -60,7 +59,7 @@ class Snapshot(Generic[R_co]):
         """Everything the journal holds of the job (times in microseconds)."""
         source = self.source
         if isinstance(source, tuple):
-            source = self.source = fresh_record(*source)
+            source = self.source = new_job(*source)
         return source
 
     def __repr__(self) -> str:

@@ -257,6 +257,33 @@ class JobRecord:
     error: str | None = None  # text of the last error
 
 
+def new_job(
+    request: JobRequest, created_at: int, state: JobState = JobState.SCHEDULED, reason: str | None = None
+) -> JobRecord:
+    """The record of a job as it is asked for, before anything has happened to it; `created_at` is wall."""
+    return JobRecord(
+        job_id=request.job_id,
+        task=request.task,
+        arguments=request.arguments,
+        queue=request.queue,
+        priority=request.priority,
+        clock=request.clock,
+        scheduled_at=request.scheduled_at,
+        due_clock=request.clock,
+        due_at=request.scheduled_at,
+        state=state,
+        created_at=created_at,
+        retry=request.retry,
+        timeout_us=request.timeout_us,
+        misfire_grace_us=request.misfire_grace_us,
+        tags=tuple(request.tags),
+        idempotency_key=request.idempotency_key,
+        origin=request.origin,
+        concurrency_key=request.concurrency_key,
+        reason=reason,
+    )
+
+
 @dataclass(slots=True)
 class AttemptRecord:
     """One attempt as a store keeps it. The other instants are wall; durations are microseconds."""

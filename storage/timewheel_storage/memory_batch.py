@@ -46,7 +46,7 @@ class Batch(Claims, Standing):
             if holder is not None:
                 return ch.Submitted(holder, -1, created=False)
             journal.put(journal.keys, key, (request.job_id, request.digest))
-        job = self._record(request, JobState.SCHEDULED)
+        job = self._new(request)
         journal.replace(None, job)
         if submit.importable:
             journal.put(journal.importable, job.task, None)

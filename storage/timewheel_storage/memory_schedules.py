@@ -78,10 +78,10 @@ class Standing(Verbs):
         for request in requests:
             ensure(request.job_id not in self._journal.jobs, "the job exists", request.job_id)
             if plan.hold and self._journal.unfinished.get(plan.schedule):
-                job = self._record(request, JobState.WAITING, WaitingReason.OVERLAP.value)
+                job = self._new(request, JobState.WAITING, WaitingReason.OVERLAP.value)
                 planned.waiting.append(job.job_id)
             else:
-                job = self._record(request, JobState.SCHEDULED)
+                job = self._new(request)
             self._journal.replace(None, job)
             if job.state is JobState.SCHEDULED:
                 planned.places.append((self._lane_number(job), job.due_at, job.job_id))

@@ -14,6 +14,7 @@ from timewheel.model import (
     JobState,
     RescheduleAnswer,
     WaitingReason,
+    new_job,
 )
 from timewheel.store import changes as ch
 from timewheel_storage.memory_journal import OPEN, copy_attempt, copy_job, ensure
@@ -45,29 +46,9 @@ class Verbs:
         self._stamp = stamp
         self._named: set[int] = set()  # jobs that may have ended, or given up what others wait for
 
-    def _record(self, request: JobRequest, state: JobState, reason: str | None = None) -> JobRecord:
+    def _new(self, request: JobRequest, state: JobState = JobState.SCHEDULED, reason: str | None = None) -> JobRecord:
         """A new job as it is asked for."""
-        return JobRecord(
-            job_id=request.job_id,
-            task=request.task,
-            arguments=request.arguments,
-            queue=request.queue,
-            priority=request.priority,
-            clock=request.clock,
-            scheduled_at=request.scheduled_at,
-            due_clock=request.clock,
-            due_at=request.scheduled_at,
-            state=state,
-            created_at=self._stamp.now.wall_us,
-            retry=request.retry,
-            timeout_us=request.timeout_us,
-            misfire_grace_us=request.misfire_grace_us,
-            tags=tuple(request.tags),
-            idempotency_key=request.idempotency_key,
-            origin=request.origin,
-            concurrency_key=request.concurrency_key,
-            reason=reason,
-        )
+        return new_job(request, self._stamp.now.wall_us, state, reason)
 
     def _end(self, old: JobRecord, state: JobState, reason: str) -> None:
         """A job without an open attempt becomes final."""
