@@ -8,7 +8,7 @@ from typing import Any
 from unittest.mock import patch
 
 from tests.planted.bugs_of_schedules import STANDING_BUGS
-from tests.planted.planting import Bug, Planting, all_of, edited, reworded, small
+from tests.planted.planting import Bug, Planting, all_of, edit, edited, into, reworded, small
 from timewheel import (
     aftermath,
     clockwatch,
@@ -32,16 +32,7 @@ from timewheel_storage.sqlite import batch as sqlite_batch
 from timewheel_storage.sqlite import write_settle, write_verbs
 
 BUGS: list[Bug] = []
-
-
-def _bug(
-    name: str, wrong: str, plant: Planting, invariants: str, seeds: int, near: int = 0, store: str = "memory"
-) -> None:
-    BUGS.append(Bug(name, wrong, plant, frozenset(invariants.split()), seeds, near, store))
-
-
-def _edit(owner: Any, name: str, old: str, new: str, **names: Any) -> Planting:
-    return lambda: edited(owner, name, (old, new), **names)
+_bug = into(BUGS)
 
 
 LATE_SETTLEMENT = """
@@ -69,7 +60,7 @@ def _of_now(batch: Any, change: Any) -> Any:
 _bug(
     "early acknowledgement",
     "a submission is acknowledged when it is queued, before its batch is durable",
-    _edit(
+    edit(
         committer.Committer,
         "submit",
         "return await future",
@@ -82,7 +73,7 @@ _bug(
 _bug(
     "withdrawn with its caller",
     "a submission whose caller stops waiting is taken out of the queue",
-    _edit(
+    edit(
         committer.Committer,
         "submit",
         "return await future",
@@ -103,7 +94,7 @@ _bug(
 _bug(
     "outcome lost",
     "the settlement of a handler that failed is forgotten",
-    _edit(
+    edit(
         ledger.Ledger,
         "settle",
         "if self.closed:",
@@ -115,14 +106,14 @@ _bug(
 _bug(
     "retry forgotten",
     "a job that is to be tried again is not put into memory",
-    _edit(aftermath.Consequences, "_settled", "if outcome.job_state is JobState.SCHEDULED:", "if False:"),
+    edit(aftermath.Consequences, "_settled", "if outcome.job_state is JobState.SCHEDULED:", "if False:"),
     "I7 I15 I29",
     20,
 )
 _bug(
     "unknown taken for failure",
     "after a commit of unknown outcome nothing is re-read: claims that were written are forgotten",
-    _edit(
+    edit(
         committer.Committer,
         "_reopen",
         "await to_the_end(self._aftermath.journal_unknown(claims_of(told)))",
@@ -134,7 +125,7 @@ _bug(
 _bug(
     "unknown taken for success",
     "after a commit of unknown outcome the callers are told that their jobs exist",
-    _edit(
+    edit(
         committer.Committer,
         "_reopen",
         "tell(told, error)",
@@ -152,7 +143,7 @@ _bug(
 _bug(
     "settlement not repeated",
     "after a commit of unknown outcome its settlements are not written again",
-    _edit(
+    edit(
         committer.Committer,
         "_reopen",
         "(*BEGINNINGS, AddEntry)",
@@ -166,7 +157,7 @@ _bug(
 _bug(
     "error taken for success",
     "a handler that raises SystemExit counts as one that returned",
-    _edit(
+    edit(
         settling,
         "ending_of",
         "if error is None:",
@@ -178,7 +169,7 @@ _bug(
 _bug(
     "callers not told",
     "when the journal is full, submissions that wait are dropped without a word",
-    _edit(
+    edit(
         committer.Committer,
         "_after_error",
         "tell([*told, *self._backlog.drop_beginnings()], error)",
@@ -194,28 +185,28 @@ _bug(
 _bug(
     "key ignored",
     "a submission under a key that is held makes a second job",
-    _edit(memory_batch.Batch, "_holder", "if key not in self._journal.keys:", "if True:"),
+    edit(memory_batch.Batch, "_holder", "if key not in self._journal.keys:", "if True:"),
     "I4",
     20,
 )
 _bug(
     "key not compared with the body",
     "another request under a key that is held is answered with the job that holds it",
-    _edit(requests, "_digest", "return hashlib.sha256(orjson.dumps(body)).hexdigest()", "return 'same'"),
+    edit(requests, "_digest", "return hashlib.sha256(orjson.dumps(body)).hexdigest()", "return 'same'"),
     "I4",
     40,
 )
 _bug(
     "key lost in a restart",
     "a new owner begins with no idempotency keys",
-    _edit(memory.MemoryStore, "own", "journal.owner = owner", "journal.owner = owner; journal.keys.clear()"),
+    edit(memory.MemoryStore, "own", "journal.owner = owner", "journal.owner = owner; journal.keys.clear()"),
     "I4",
     40,
 )
 _bug(
     "submitted twice",
     "a submission without a key is written twice, under two ids",
-    _edit(
+    edit(
         submissions.Submissions,
         "submit",
         "outcome = await engine.committer.submit(submit)",
@@ -235,7 +226,7 @@ _bug(
 _bug(
     "20 ms early",
     "the gate lets a job in as soon as it may be claimed",
-    _edit(gate.Claimant, "early_by", "return self.job.due_at", "return -20_000 + self.job.due_at"),
+    edit(gate.Claimant, "early_by", "return self.job.due_at", "return -20_000 + self.job.due_at"),
     "I6",
     10,
 )
@@ -253,7 +244,7 @@ _bug(
 _bug(
     "backward step not noticed",
     "a wall clock that was set back goes unnoticed",
-    _edit(
+    edit(
         clockwatch.ClockWatch,
         "look",
         "if not stepped and",
@@ -266,21 +257,21 @@ _bug(
 _bug(
     "wake lost after a resume",
     "the ticker sleeps until the next job is due, however long: a suspend makes it late",
-    _edit(ticker.Ticker, "turn", "sleep = self._longest_sleep_us", "sleep = 3_600_000_000"),
+    edit(ticker.Ticker, "turn", "sleep = self._longest_sleep_us", "sleep = 3_600_000_000"),
     "I7 I21 I29",
     20,
 )
 _bug(
     "timer not set anew",
     "an earlier job does not wake the ticker",
-    _edit(ticker.Ticker, "insert", "self._alarm.ring()", "pass"),
+    edit(ticker.Ticker, "insert", "self._alarm.ring()", "pass"),
     "I7 I29",
     10,
 )
 _bug(
     "steady time follows the wall",
     "at a start steady time begins at the wall clock, whatever was set while the process was down",
-    _edit(timeline, "_steady_at_start", "if anchor is None:", "if True:"),
+    edit(timeline, "_steady_at_start", "if anchor is None:", "if True:"),
     "I21",
     40,
 )
@@ -290,7 +281,7 @@ _bug(
 _bug(
     "cancel answered too soon",
     "cancel answers before its batch is durable",
-    _edit(
+    edit(
         verbs.Verbs,
         "cancel",
         "return await self._commit(change)",
@@ -306,14 +297,14 @@ _bug(
 _bug(
     "withdrawn, and entered",
     "the gate does not look whether a cancel of the job is under way",
-    _edit(gate.Gate, "candidates", "if claimant.job.job_id in self._withdrawn:", "if False:"),
+    edit(gate.Gate, "candidates", "if claimant.job.job_id in self._withdrawn:", "if False:"),
     "I9 I25",
     60,
 )
 _bug(
     "cancel forgotten in recovery",
     "a job whose running attempt was lost is tried again although it was cancelled",
-    _edit(
+    edit(
         memory_verbs.Verbs,
         "_judged",
         "elif job.cancel_requested is not None:",
@@ -325,7 +316,7 @@ _bug(
 _bug(
     "moved while it runs",
     "reschedule takes a job whose handler has been entered for one that waits",
-    _edit(
+    edit(
         verbs.Verbs,
         "reschedule",
         "change.entered = self._withdraw(change.job_id)",
@@ -340,7 +331,7 @@ _bug(
 _bug(
     "attempt number reused",
     "an attempt that was given back is not counted",
-    _edit(
+    edit(
         memory_verbs.Verbs,
         "_judged",
         "job = copy_job(old)",
@@ -375,7 +366,7 @@ _bug(
 _bug(
     "run twice at once",
     "after a commit of unknown outcome jobs are given back that run",
-    _edit(
+    edit(
         engine.Engine,
         "journal_unknown",
         "[each for each in claimed if each not in ours and not self.worker.has(each)]",
@@ -387,21 +378,21 @@ _bug(
 _bug(
     "losses not counted",
     "an attempt that was lost spends nothing",
-    _edit(lifecycle, "decide_lost", "losses=counters.losses + 1", "losses=counters.losses"),
+    edit(lifecycle, "decide_lost", "losses=counters.losses + 1", "losses=counters.losses"),
     "I13",
     10,
 )
 _bug(
     "releases counted",
     "an attempt that was given back spends the crash budget",
-    _edit(settling, "release_of", "losses=job.losses", "losses=job.losses + 1"),
+    edit(settling, "release_of", "losses=job.losses", "losses=job.losses + 1"),
     "I13",
     20,
 )
 _bug(
     "snoozes counted",
     "a snooze spends the retry budget",
-    _edit(
+    edit(
         lifecycle,
         "_raised",
         "JobState.SCHEDULED, due_at, *counters, SNOOZED",
@@ -413,7 +404,7 @@ _bug(
 _bug(
     "one retry too many",
     "a job fails once more often than its policy allows",
-    _edit(
+    edit(
         lifecycle,
         "_failed",
         "if not retries_left(policy, spent.failures):",
@@ -426,7 +417,7 @@ _bug(
 _bug(
     "retry at once",
     "a failed attempt is tried again without its back-off",
-    _edit(
+    edit(
         lifecycle,
         "_failed",
         "min(now + max(delay_us(policy, spent.failures, u), at_least_us), MAX_TIME_US)",
@@ -438,7 +429,7 @@ _bug(
 _bug(
     "permanent error retried",
     "an error that is permanent is tried again",
-    _edit(lifecycle, "_raised", "if verdict.kind is VerdictKind.PERMANENT:", "if False:"),
+    edit(lifecycle, "_raised", "if verdict.kind is VerdictKind.PERMANENT:", "if False:"),
     "I13 I14 I25",
     10,
 )
@@ -448,49 +439,49 @@ _bug(
 _bug(
     "recovery under its own epoch",
     "recovery names its own epoch instead of that of the attempt: nothing is settled",
-    _edit(recovery.Recovery, "_loss", "attempt.epoch,", "self._epoch,"),
+    edit(recovery.Recovery, "_loss", "attempt.epoch,", "self._epoch,"),
     "I12 I15 I16 I29",
     10,
 )
 _bug(
     "recovery leaves the last",
     "recovery settles what a former owner left open, except the last job",
-    _edit(recovery.Recovery, "_lose_open_attempts", "for job, attempt in page:", "for job, attempt in page[:-1]:"),
+    edit(recovery.Recovery, "_lose_open_attempts", "for job, attempt in page:", "for job, attempt in page[:-1]:"),
     "I15 I16 I29",
     20,
 )
 _bug(
     "lane forgotten",
     "the newest lane is not loaded after a restart",
-    _edit(loader.Loader, "_learn_lanes", "await self._store.lanes()", "(await self._store.lanes())[:-1]"),
+    edit(loader.Loader, "_learn_lanes", "await self._store.lanes()", "(await self._store.lanes())[:-1]"),
     "I7 I15 I29",
     20,
 )
 _bug(
     "pause forgotten",
     "a queue that was paused is not after a restart",
-    _edit(limits.Limits, "restore", 'bool(json.loads(text).get("paused"))', "False"),
+    edit(limits.Limits, "restore", 'bool(json.loads(text).get("paused"))', "False"),
     "I15 I18",
     40,
 )
 _bug(
     "overrun never let go",
     "a job whose handler overran waits for ever",
-    _edit(ledger.Ledger, "overran", "if waiting:", "if False:"),
+    edit(ledger.Ledger, "overran", "if waiting:", "if False:"),
     "I29",
     60,
 )
 _bug(
     "unresolvable for ever",
     "a job whose task was not known waits for ever, also when it is known again",
-    _edit(recovery.Recovery, "recover", "released += await self.unhold(WaitingReason.UNRESOLVABLE, tasks)", "pass"),
+    edit(recovery.Recovery, "recover", "released += await self.unhold(WaitingReason.UNRESOLVABLE, tasks)", "pass"),
     "I29",
     40,
 )
 _bug(
     "recovery goes too far",
     "a new owner also moves jobs that nobody had claimed",
-    _edit(memory.MemoryStore, "own", "journal.epoch += 1", MOVES_SOMETHING, copy_job=memory.copy_job),
+    edit(memory.MemoryStore, "own", "journal.epoch += 1", MOVES_SOMETHING, copy_job=memory.copy_job),
     "I24",
     40,
 )
@@ -500,21 +491,21 @@ _bug(
 _bug(
     "fresh bucket at a restart",
     "a restart brings full buckets",
-    _edit(engine.Engine, "_wire", "saved = await store.limits()", "saved = {}"),
+    edit(engine.Engine, "_wire", "saved = await store.limits()", "saved = {}"),
     "I15 I17",
     20,
 )
 _bug(
     "limits not saved",
     "the limits are not saved with the claims that spend them",
-    _edit(promises.Promises, "save", "SaveLimits(values)", "SaveLimits({})"),
+    edit(promises.Promises, "save", "SaveLimits(values)", "SaveLimits({})"),
     "I15 I17",
     20,
 )
 _bug(
     "promises not saved",
     "claimed jobs that did not start yet are not counted in what is saved of a rate",
-    _edit(limits.Limits, "to_save", "limit.bucket.promised(latest_start_us, limit.promised)", "limit.bucket.tat"),
+    edit(limits.Limits, "to_save", "limit.bucket.promised(latest_start_us, limit.promised)", "limit.bucket.tat"),
     "I15 I17",
     40,
 )
@@ -535,7 +526,7 @@ _bug(
 _bug(
     "slot given back twice",
     "a handler that ends gives its slot back twice",
-    _edit(
+    edit(
         limits.Limits,
         "return_slots",
         "limit.used -= n",
@@ -547,7 +538,7 @@ _bug(
 _bug(
     "slot leaked",
     "a job that is given back keeps its slot",
-    _edit(dispatcher.Dispatcher, "release", "self.not_entered(claimant)", "self.kick()"),
+    edit(dispatcher.Dispatcher, "release", "self.not_entered(claimant)", "self.kick()"),
     "I7 I15 I18 I29",
     40,
 )
@@ -588,7 +579,7 @@ _bug(
 _bug(
     "epoch not checked",
     "a former owner may write",
-    _edit(
+    edit(
         memory.MemoryStore, "commit", "journal.owner is None or stamp.epoch != journal.epoch", "journal.owner is None"
     ),
     "I22",
@@ -605,7 +596,7 @@ _bug(
 _bug(
     "late result in silence",
     "nobody writes down that a result came too late",
-    _edit(ledger.Ledger, "overran", 'self._committer.note(AddEntry("late_result", data))', "pass"),
+    edit(ledger.Ledger, "overran", 'self._committer.note(AddEntry("late_result", data))', "pass"),
     "I23",
     60,
 )
@@ -615,14 +606,14 @@ _bug(
 _bug(
     "chance without a seed",
     "retries are spread by another source of chance than the one that was given",
-    _edit(worker.Worker, "_judge", "self._chance()", "random.random()", random=random),
+    edit(worker.Worker, "_judge", "self._chance()", "random.random()", random=random),
     "I28",
     10,
 )
 _bug(
     "doer dies silently",
     "a doer that a stranger cancelled is not started again",
-    _edit(
+    edit(
         supervisor.Supervisor,
         "_supervise",
         '_log.warning("somebody cancelled the %s of timewheel; it goes on", name)',
@@ -634,14 +625,14 @@ _bug(
 _bug(
     "waiter not woken",
     "who waits for a job is not told that it has ended",
-    _edit(waiters.Waiters, "final", "alarm.ring()", "pass"),
+    edit(waiters.Waiters, "final", "alarm.ring()", "pass"),
     "I29",
     10,
 )
 _bug(
     "timeout forgotten",
     "a handler may run longer than its timeout",
-    _edit(worker.Worker, "_began", "if timeout_us is not None and", "if False and"),
+    edit(worker.Worker, "_began", "if timeout_us is not None and", "if False and"),
     "I29",
     40,
     near=5,
@@ -649,7 +640,7 @@ _bug(
 _bug(
     "stop does not write",
     "stop returns before the outcomes are durable",
-    _edit(engine.Engine, "stop", "await self._write_everything()", "pass"),
+    edit(engine.Engine, "stop", "await self._write_everything()", "pass"),
     "I12 I26 I29 I30",
     40,
     near=11,
@@ -657,21 +648,21 @@ _bug(
 _bug(
     "grace judged by the present",
     "a job with a misfire grace is skipped when it only waited for a slot",
-    _edit(dispatcher.Dispatcher, "_claim", "self.watching_since,", "now,"),
+    edit(dispatcher.Dispatcher, "_claim", "self.watching_since,", "now,"),
     "I19",
     20,
 )
 _bug(
     "grace ignored",
     "a job with a misfire grace runs however late its scheduler came",
-    _edit(memory_claims, "_misfired", "return job.due_at", "return False and job.due_at"),
+    edit(memory_claims, "_misfired", "return job.due_at", "return False and job.due_at"),
     "I19",
     20,
 )
 _bug(
     "cancelled jobs not counted",
     "metrics leave out the jobs that were cancelled",
-    _edit(aftermath.Consequences, "_notify", "cancelled += outcome.answer is CancelAnswer.CANCELLED", "pass"),
+    edit(aftermath.Consequences, "_notify", "cancelled += outcome.answer is CancelAnswer.CANCELLED", "pass"),
     "I30",
     20,
 )

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from tests.planted.planting import Bug, Planting, all_of, edited, reworded
+from tests.planted.planting import Bug, all_of, edit, edited, into, reworded
 from timewheel.model import JobState, Now
 from timewheel.planning import (
     by_hand,
@@ -25,16 +23,7 @@ from timewheel_storage import memory_claims, memory_schedules
 from timewheel_storage.sqlite import read_schedules, write_claim, write_plan, write_take_over
 
 STANDING_BUGS: list[Bug] = []
-
-
-def _bug(
-    name: str, wrong: str, plant: Planting, invariants: str, seeds: int, near: int = 0, store: str = "memory"
-) -> None:
-    STANDING_BUGS.append(Bug(name, wrong, plant, frozenset(invariants.split()), seeds, near, store))
-
-
-def _edit(owner: Any, name: str, old: str, new: str, **names: Any) -> Planting:
-    return lambda: edited(owner, name, (old, new), **names)
+_bug = into(STANDING_BUGS)
 
 
 # ---- no slot twice, none forgotten (I5, I15, I21) --------------------------------------------------------------------
@@ -42,21 +31,21 @@ def _edit(owner: Any, name: str, old: str, new: str, **names: Any) -> Planting:
 _bug(
     "position not saved",
     "a plan writes its rows and jobs, and the schedule stays where it was",
-    _edit(memory_schedules.Standing, "_move_on", "replace(old, position=plan.position)", "replace(old)"),
+    edit(memory_schedules.Standing, "_move_on", "replace(old, position=plan.position)", "replace(old)"),
     "I5 I15",
     20,
 )
 _bug(
     "plan not remembered",
     "the planner does not take note that a plan was written, and plans from the old position",
-    _edit(carrier.Carrier, "done", "kept.record = carried(before, change)", "carried(before, change)"),
+    edit(carrier.Carrier, "done", "kept.record = carried(before, change)", "carried(before, change)"),
     "I5 I15 I29",
     20,
 )
 _bug(
     "unknown plan taken for failed",
     "a plan of unknown outcome is made again from the old position, though it may have been written",
-    _edit(rounds.Rounds, "_written", "kept.stale = True", "pass"),
+    edit(rounds.Rounds, "_written", "kept.stale = True", "pass"),
     "I5 I15",
     150,
     near=46,
@@ -64,7 +53,7 @@ _bug(
 _bug(
     "fixed slots passed again",
     "every rule of wall time is planned from now on again when the clock is set back a little",
-    _edit(position, "stepped_back", "and definition.rule.wild)", ")"),
+    edit(position, "stepped_back", "and definition.rule.wild)", ")"),
     "I5",
     100,
     near=21,
@@ -72,14 +61,14 @@ _bug(
 _bug(
     "the turn stays",
     "a schedule that is planned from now on again gives its slots the names that they had",
-    _edit(position, "settled", "turn=position.turn + 1,", "turn=position.turn,"),
+    edit(position, "settled", "turn=position.turn + 1,", "turn=position.turn,"),
     "I5 I30",
     60,
 )
 _bug(
     "edit forgets what has come",
     "a changed rule counts from now, and what was due under the old one is not accounted for",
-    _edit(edits.Edits, "_change", "if same or old is None else await self._accountant.leave(kept)", ""),
+    edit(edits.Edits, "_change", "if same or old is None else await self._accountant.leave(kept)", ""),
     "I5",
     80,
     near=3,
@@ -87,28 +76,28 @@ _bug(
 _bug(
     "deleted without account",
     "a schedule is deleted with slots that had come since it was paused, and no row tells of them",
-    _edit(edits.Edits, "drop", "await self._accountant.leave(kept)", "pass"),
+    edit(edits.Edits, "drop", "await self._accountant.leave(kept)", "pass"),
     "I5",
     250,
 )
 _bug(
     "declared anew each time",
     "an equal declaration works out the next time anew: an overdue slot is lost, a long interval never ends",
-    _edit(edits.Edits, "declare", "record.definition == definition.to_text()", "False"),
+    edit(edits.Edits, "declare", "record.definition == definition.to_text()", "False"),
     "I5",
     40,
 )
 _bug(
     "every second slot lost",
     "of several slots that have come every second one is passed over",
-    _edit(plan, "_each", "after = slot", "after = min(draft.first(slot) or slot, reached)"),
+    edit(plan, "_each", "after = slot", "after = min(draft.first(slot) or slot, reached)"),
     "I5",
     40,
 )
 _bug(
     "made up for what ran",
     "a backfill also runs slots whose jobs have completed",
-    _edit(
+    edit(
         by_hand.ByHand,
         "_ran",
         "entry.job_state not in _DID_NOT_RUN",
@@ -122,7 +111,7 @@ _bug(
 _bug(
     "gap without a row",
     "times that a gap swallowed leave no row",
-    _edit(drafts.Draft, "lose", "self.slots.lost(self.position.at, until)", "[]"),
+    edit(drafts.Draft, "lose", "self.slots.lost(self.position.at, until)", "[]"),
     "I5",
     400,
     near=21,
@@ -133,56 +122,56 @@ _bug(
 _bug(
     "missed counted without itself",
     "a job for a missed slot is told of one slot too few",
-    _edit(plan, "_missed", "older.count + (late is not None)", "older.count"),
+    edit(plan, "_missed", "older.count + (late is not None)", "older.count"),
     "I19",
     40,
 )
 _bug(
     "late off by a grace",
     "a slot counts as missed without any grace",
-    _edit(plan, "_new_slots", "late = reached - misfire.grace_us - 1", "late = reached - 1"),
+    edit(plan, "_new_slots", "late = reached - misfire.grace_us - 1", "late = reached - 1"),
     "I19",
     20,
 )
 _bug(
     "SKIP runs the last",
     "under SKIP the newest missed slot runs",
-    _edit(plan, "_new_slots", "if misfire.kind is Misfire.SKIP:", "if misfire.kind is Misfire.SKIP and first > late:"),
+    edit(plan, "_new_slots", "if misfire.kind is Misfire.SKIP:", "if misfire.kind is Misfire.SKIP and first > late:"),
     "I5 I19",
     60,
 )
 _bug(
     "coalesced into nothing",
     "under COALESCE the older slots are skipped, not coalesced",
-    _edit(plan, "_new_slots", "merge=misfire.kind is Misfire.COALESCE", "merge=False"),
+    edit(plan, "_new_slots", "merge=misfire.kind is Misfire.COALESCE", "merge=False"),
     "I19",
     80,
 )
 _bug(
     "catch-up cap ignored",
     "under ALL every missed slot runs",
-    _edit(plan, "_begin_catching_up", "if missed.count > misfire.catch_up_max:", "if False:"),
+    edit(plan, "_begin_catching_up", "if missed.count > misfire.catch_up_max:", "if False:"),
     "I19",
     40,
 )
 _bug(
     "catch-up at once",
     "missed slots run without a pause between them",
-    _edit(plan, "_catch_up", "catch_up_at=draft.now.steady_us + pause_us", "catch_up_at=draft.now.steady_us"),
+    edit(plan, "_catch_up", "catch_up_at=draft.now.steady_us + pause_us", "catch_up_at=draft.now.steady_us"),
     "I19",
     60,
 )
 _bug(
     "pause called a misfire",
     "slots that passed in a pause are said to have been missed because the process was down",
-    _edit(carrier.Carrier, "draft", "because=because", "because=SkipReason.MISFIRE"),
+    edit(carrier.Carrier, "draft", "because=because", "because=SkipReason.MISFIRE"),
     "I19",
     200,
 )
 _bug(
     "one run too many",
     "max_runs lets one more job be made",
-    _edit(
+    edit(
         drafts.Draft,
         "room",
         "self.position.made + len(self.jobs) < most",
@@ -197,7 +186,7 @@ _bug(
 _bug(
     "jitter over the next slot",
     "the job of a slot may be due after the next slot",
-    _edit(jitter, "due", "width_us = min(width_us, following.instant_us - nominal_at)", "pass"),
+    edit(jitter, "due", "width_us = min(width_us, following.instant_us - nominal_at)", "pass"),
     "I6",
     40,
 )
@@ -218,7 +207,7 @@ _bug(
 _bug(
     "fixed delay drifts",
     "a fixed delay counts from the slot before, not from the end of its run",
-    _edit(
+    edit(
         plan,
         "_fixed_delay",
         "(now if finished_at is None else finished_at) + rule.interval_us",
@@ -230,28 +219,28 @@ _bug(
 _bug(
     "end of a run not heard",
     "nobody tells the planner that the job has ended which a fixed delay waits for",
-    _edit(Planner, "finished", "self._roster.at_once(kept)", "pass"),
+    edit(Planner, "finished", "self._roster.at_once(kept)", "pass"),
     "I15 I29 I7",
     40,
 )
 _bug(
     "deaf to steps",
     "a schedule that runs in real time waits for the clock to come back when it was set back",
-    _edit(review.Review, "look_back", "self._roster.at_once(kept)", "pass"),
+    edit(review.Review, "look_back", "self._roster.at_once(kept)", "pass"),
     "I29 I7",
     40,
 )
 _bug(
     "not entered after a plan",
     "a schedule that was planned does not come up again",
-    _edit(rounds.Rounds, "_written", "self._roster.give(kept, name)", "kept.custody.give()"),
+    edit(rounds.Rounds, "_written", "self._roster.give(kept, name)", "kept.custody.give()"),
     "I7 I15 I29",
     20,
 )
 _bug(
     "end of a pause forgotten",
     "a schedule that is paused until a time stays paused",
-    _edit(
+    edit(
         roster.Roster, "_time", "return None if record.until is None else (ClockKind.WALL, record.until)", "return None"
     ),
     "I7",
@@ -264,14 +253,14 @@ _bug(
 _bug(
     "overlap of this process only",
     "jobs that are unfinished in the journal are not seen when slots are planned",
-    _edit(rounds.Rounds, "_plan_some", "unfinished.get(name, [])", "[]"),
+    edit(rounds.Rounds, "_plan_some", "unfinished.get(name, [])", "[]"),
     "I18",
     40,
 )
 _bug(
     "old zones",
     "next times that were worked out with other time zones are kept",
-    _edit(review.Review, "_wants_look", "or _is_of_other_zones(record, tzdata)", ""),
+    edit(review.Review, "_wants_look", "or _is_of_other_zones(record, tzdata)", ""),
     "I15",
     100,
     near=3,
@@ -279,28 +268,28 @@ _bug(
 _bug(
     "everybody queues",
     "under QUEUE_ONE every slot waits",
-    _edit(overlap.Admission, "_judge", "return _MAKE if self._waiter is None else", "return _MAKE if True else"),
+    edit(overlap.Admission, "_judge", "return _MAKE if self._waiter is None else", "return _MAKE if True else"),
     "I18",
     60,
 )
 _bug(
     "one more beside",
     "ALLOW lets one job more run than its limit",
-    _edit(overlap.Admission, "_judge", "taken < limit", "taken <= limit"),
+    edit(overlap.Admission, "_judge", "taken < limit", "taken <= limit"),
     "I18",
     60,
 )
 _bug(
     "hold ignored",
     "a job that must wait for another of its schedule starts at once",
-    _edit(memory_schedules.Standing, "_make", "if plan.hold and", "if False and"),
+    edit(memory_schedules.Standing, "_make", "if plan.hold and", "if False and"),
     "I18",
     20,
 )
 _bug(
     "never superseded",
     "under REPLACE the waiter stays when a newer slot comes",
-    _edit(memory_schedules.Standing, "_make", "if plan.supersede and requests:", "if False:"),
+    edit(memory_schedules.Standing, "_make", "if plan.supersede and requests:", "if False:"),
     "I18",
     80,
     near=3,
@@ -308,7 +297,7 @@ _bug(
 _bug(
     "REPLACE without cancel",
     "nobody asks the job to end that is to be replaced",
-    _edit(carrier.Carrier, "done", "[*made.cancel, *made.superseded]", "[]"),
+    edit(carrier.Carrier, "done", "[*made.cancel, *made.superseded]", "[]"),
     "I18",
     400,
     near=44,
@@ -316,28 +305,28 @@ _bug(
 _bug(
     "nobody takes over",
     "who waits for a job is not let go on when that ends",
-    _edit(heirs.Heirs, "remember", "batch.append((TakeOver(), _nobody_asks))", "pass"),
+    edit(heirs.Heirs, "remember", "batch.append((TakeOver(), _nobody_asks))", "pass"),
     "I29 I18",
     20,
 )
 _bug(
     "taken over too soon",
     "a waiter is let go on while another job of its schedule is unfinished",
-    _edit(memory_claims.Claims, "_first_waiter", "if any(", "if all("),
+    edit(memory_claims.Claims, "_first_waiter", "if any(", "if all("),
     "I18",
     60,
 )
 _bug(
     "key not held",
     "a claim does not ask whether another job with the key runs",
-    _edit(memory_claims.Claims, "_is_held", "return any(", "return False and any("),
+    edit(memory_claims.Claims, "_is_held", "return any(", "return False and any("),
     "I18",
     40,
 )
 _bug(
     "triggered past the policy",
     "a trigger does not ask the overlap policy",
-    _edit(by_hand.ByHand, "trigger", "if force else admission.admit()", "if True else admission.admit()"),
+    edit(by_hand.ByHand, "trigger", "if force else admission.admit()", "if True else admission.admit()"),
     "I18",
     80,
     near=3,
@@ -362,7 +351,7 @@ _bug(
 _bug(
     "resumed by an edit",
     "an edit of a paused schedule resumes it",
-    _edit(
+    edit(
         edits.Edits,
         "_change",
         "state = record.state if record.state is ScheduleState.PAUSED else",
@@ -375,16 +364,14 @@ _bug(
 _bug(
     "stale version accepted",
     "an edit for a version that was seen before is made although there were others since",
-    _edit(
-        Planner, "edit", "self._edits.edit(schedule, change, if_version)", "self._edits.edit(schedule, change, None)"
-    ),
+    edit(Planner, "edit", "self._edits.edit(schedule, change, if_version)", "self._edits.edit(schedule, change, None)"),
     "I22",
     200,
 )
 _bug(
     "jobs of before",
     "after an update jobs are made by the definition that was read first",
-    _edit(
+    edit(
         roster.Roster,
         "put",
         "kept.definition, kept.text, kept.started = definition, record.definition, True",
@@ -431,7 +418,7 @@ _bug(
 _bug(
     "key not held in SQL",
     "a claim of several jobs does not see that it takes a key itself",
-    _edit(write_claim._Claim, "_sort_out", "elif key_is_held or key in taken:", "elif key_is_held:"),
+    edit(write_claim._Claim, "_sort_out", "elif key_is_held or key in taken:", "elif key_is_held:"),
     "I18",
     80,
     near=16,

@@ -131,3 +131,19 @@ def small() -> Iterator[None]:
             for name, size in sizes.items():
                 stack.enter_context(patch.object(module, name, size))
         yield
+
+
+def edit(owner: Any, name: str, old: str, new: str, **names: Any) -> Planting:
+    """A bug that is one edit of a function."""
+    return lambda: edited(owner, name, (old, new), **names)
+
+
+def into(bugs: list[Bug]) -> Callable[..., None]:
+    """The way to add a bug to a list: `bug(name, wrong, plant, "I1 I2", seeds, near=..., store=...)`."""
+
+    def bug(
+        name: str, wrong: str, plant: Planting, invariants: str, seeds: int, near: int = 0, store: str = "memory"
+    ) -> None:
+        bugs.append(Bug(name, wrong, plant, frozenset(invariants.split()), seeds, near, store))
+
+    return bug

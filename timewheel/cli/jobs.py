@@ -9,37 +9,16 @@ from urllib.parse import quote
 from timewheel.cli import output
 from timewheel.cli.client import Client
 from timewheel.cli.exits import DATA, OK
+from timewheel.cli.listing import show_list
 
 JOBS = "/api/v1/jobs"
 _COLUMNS = ("id", "task", "queue", "state", "attempt", "scheduled at", "reason or error")
 _ATTEMPT_COLUMNS = ("attempt", "state", "started at", "lag ms", "reason or error")
-_PAGE = 1_000
 
 
 async def list_jobs(options: Namespace) -> int:
     """The newest jobs that match, at most `--limit` of them (0: all)."""
-    query: dict[str, str | list[str]] = {"page_size": str(min(options.limit or _PAGE, _PAGE))}
-    if options.state:
-        query["state"] = options.state
-    for name in ("queue", "task", "tag"):
-        if getattr(options, name) is not None:
-            query[name] = getattr(options, name)
-    rows: list[tuple[Any, ...]] = []
-    shown = 0
-    async with Client(options.url) as client:
-        async for job in client.pages(JOBS, query):
-            if options.json:
-                output.json_line(job)
-            else:
-                rows.append(_row(job))
-            shown += 1
-            if shown == options.limit:
-                break
-    if rows:
-        output.table(_COLUMNS, rows)
-    elif not options.json:
-        output.say("no job matches")
-    return OK
+    return await show_list(options, JOBS, ("queue", "task", "tag"), _COLUMNS, _row, "no job matches")
 
 
 def _row(job: dict[str, Any]) -> tuple[Any, ...]:

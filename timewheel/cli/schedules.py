@@ -9,6 +9,7 @@ from urllib.parse import quote
 from timewheel.cli import output
 from timewheel.cli.client import Answer, Client
 from timewheel.cli.exits import DATA, OK, USAGE, Exit
+from timewheel.cli.listing import show_list
 from timewheel.cli.schedule_bodies import rule_body
 
 SCHEDULES = "/api/v1/schedules"
@@ -16,7 +17,6 @@ PREVIEW = "/api/v1/preview"
 _COLUMNS = ("id", "task", "state", "next at", "rule", "reason")
 _RUN_COLUMNS = ("at", "local time", "due", "note")
 _LEDGER_COLUMNS = ("nominal at", "kind", "fate", "reason", "slots", "job", "job state")
-_PAGE = 1_000
 
 
 def path_of(schedule_id: str, *more: str) -> str:
@@ -26,28 +26,7 @@ def path_of(schedule_id: str, *more: str) -> str:
 
 async def list_schedules(options: Namespace) -> int:
     """The schedules that match, by id, at most `--limit` of them (0: all)."""
-    query: dict[str, str | list[str]] = {"page_size": str(min(options.limit or _PAGE, _PAGE))}
-    if options.state:
-        query["state"] = options.state
-    for name in ("queue", "task"):
-        if getattr(options, name) is not None:
-            query[name] = getattr(options, name)
-    rows: list[tuple[Any, ...]] = []
-    shown = 0
-    async with Client(options.url) as client:
-        async for schedule in client.pages(SCHEDULES, query):
-            if options.json:
-                output.json_line(schedule)
-            else:
-                rows.append(_row(schedule))
-            shown += 1
-            if shown == options.limit:
-                break
-    if rows:
-        output.table(_COLUMNS, rows)
-    elif not options.json:
-        output.say("no schedule matches")
-    return OK
+    return await show_list(options, SCHEDULES, ("queue", "task"), _COLUMNS, _row, "no schedule matches")
 
 
 def _row(schedule: dict[str, Any]) -> tuple[Any, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import APIRouter, Query
@@ -12,6 +11,7 @@ from timewheel.errors import InvalidOption
 from timewheel.serve import inputs, outputs
 from timewheel.serve.bodies import StrictRoute
 from timewheel.serve.making import Maker, check_open, time_of
+from timewheel.serve.pages import page_response
 from timewheel.serve.problems import documented, invalid
 from timewheel.serve.views import attempt_view, job_view, json_response
 
@@ -64,12 +64,7 @@ class JobsApi:
             )
         except InvalidOption as error:  # the rest was checked on the way in
             raise invalid(str(error), "page_token") from None
-        page = await found
-        items: list[dict[str, Any]] = []
-        for start in range(0, len(page), SLICE):
-            items += map(job_view, page.items[start : start + SLICE])
-            await asyncio.sleep(0)
-        return json_response({"items": items, "next_page_token": page.next_page_token})
+        return await page_response(await found, job_view, SLICE)
 
     async def show(self, job_id: str) -> Response:
         """One job as it stands."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import quote
 
@@ -15,6 +14,7 @@ from timewheel.serve import schedule_outputs as outputs
 from timewheel.serve import schedule_queries as queries
 from timewheel.serve.bodies import StrictRoute
 from timewheel.serve.making import Maker, check_open, instant_of
+from timewheel.serve.pages import page_response
 from timewheel.serve.problems import documented, invalid
 from timewheel.serve.routes import Precondition, add, blaming, version_of
 from timewheel.serve.schedule_making import ScheduleMaker
@@ -69,12 +69,7 @@ class SchedulesApi:
             )
         except InvalidOption as error:  # the rest was checked on the way in
             raise invalid(str(error), "page_token") from None
-        page = await found
-        items: list[dict[str, Any]] = []
-        for start in range(0, len(page), SLICE):
-            items += map(view, page.items[start : start + SLICE])
-            await asyncio.sleep(0)
-        return json_response({"items": items, "next_page_token": page.next_page_token})
+        return await page_response(await found, view, SLICE)
 
     async def show(self, schedule_id: str) -> Response:
         """One schedule as it stands."""
