@@ -9,7 +9,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from timewheel.flow import Flow
 
 SECOND_US = 1_000_000
 MAX_TIME_US = 253_402_300_799 * SECOND_US  # 9999-12-31T23:59:59Z, the last second datetime can show
@@ -63,7 +66,9 @@ class WaitingReason(StrEnum):
     UNRESOLVABLE = "unresolvable"  # its task is not known here; SCHEDULED again once the name is back
     OVERRUN = "overrun"  # timed out, but its handler cannot be stopped and still runs
     OVERLAP = "overlap"  # another job of its schedule is not final yet; taken over when that one is
-    KEY = "key"  # another job with its concurrency key runs; taken over when that one has ended its attempt
+    KEY = "key"  # as many jobs with its concurrency key run as may; taken over when one of them has ended its attempt
+    DEPENDENCY = "dependency"  # jobs that it waits for are not final yet, or did not complete
+    TASK = "task"  # as many jobs of its task run as may; taken over when one of them has ended its attempt
 
 
 class AttemptState(StrEnum):
@@ -130,12 +135,13 @@ class Anchor(NamedTuple):
 
 
 class Lane(NamedTuple):
-    """A lane of the due index: the small number a store gave to (queue, priority, clock)."""
+    """A lane of the due index: the small number a store gave to (queue, priority, clock, partition)."""
 
     number: int
     queue: str
     priority: int
     clock: ClockKind
+    partition: str = ""  # see `timewheel.flow.lane_partition`
 
 
 class DueKey(NamedTuple):
@@ -215,7 +221,8 @@ class JobRequest:
     idempotency_key: str | None = None
     digest: str | None = None
     origin: Origin | None = None  # of the jobs that schedules make
-    concurrency_key: str | None = None  # at most one job with this key runs at a time, whatever made it
+    concurrency_key: str | None = None  # of the jobs with this key a limited number runs at a time, whatever made them
+    flow: Flow | None = None  # None: NO_FLOW
 
 
 @dataclass(slots=True)
@@ -244,6 +251,7 @@ class JobRecord:
     idempotency_key: str | None = None
     origin: Origin | None = None
     concurrency_key: str | None = None
+    flow: Flow | None = None  # None: NO_FLOW
     version: int = 1
     attempt: int = 0  # number of the newest attempt, 0 before the first
     failures: int = 0  # attempts that spent the retry budget
@@ -255,6 +263,18 @@ class JobRecord:
     result: str | None = None  # JSON text, when COMPLETED and kept
     result_omitted: str | None = None  # type and why, when COMPLETED and not kept
     error: str | None = None  # text of the last error
+    fault: str | None = None  # class of the last failure: a FaultClass's value
+    fingerprint: str | None = None  # of the last failure: error type and the top frame of the user's code, as a digest
+    discarded_at: int | None = None  # wall; of a DEAD job that was discarded
+
+
+class FaultClass(StrEnum):
+    """What kind of failure an attempt ended with: it decides whether, and how soon, the job is tried again."""
+
+    TRANSIENT = "transient"
+    THROTTLED = "throttled"  # the other side asked to slow down
+    PERMANENT = "permanent"  # trying again is useless
+    AMBIGUOUS = "ambiguous"  # nobody knows whether the work was done
 
 
 def new_job(
@@ -280,6 +300,7 @@ def new_job(
         idempotency_key=request.idempotency_key,
         origin=request.origin,
         concurrency_key=request.concurrency_key,
+        flow=request.flow,
         reason=reason,
     )
 
@@ -303,6 +324,7 @@ class AttemptRecord:
     error_kind: str | None = None  # the exception's type
     reason: str | None = None
     policy: str | None = None  # name and version of the policy that judged it
+    fault: str | None = None  # of a failure: a FaultClass's value
 
 
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"  # Crockford's base32, lower case

@@ -2,14 +2,17 @@
 
 Pure data. A batch is applied as if in the order `ORDER`; inside one kind, in the order of the batch. A change that its
 own precondition refuses yields its outcome and harms no other change of the batch. A batch holds at most one of
-Settle, Cancel and Reschedule for any one job: the committer sees to it.
+Settle, Cancel, Reschedule, Replay and Discard for any one job: the committer sees to it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
+from timewheel.flow import Flow
 from timewheel.model import (
     AttemptState,
     CancelAnswer,
@@ -23,6 +26,7 @@ from timewheel.model import (
     WaitingReason,
 )
 from timewheel.schedule_records import OccurrenceRecord, Position, ScheduleRecord, ScheduleState
+from timewheel.store.letters import Discard, Prune, Pruned, PutOperation, Replay, Replayed, TooLate
 
 # ---- settle ----------------------------------------------------------------------------------------------------------
 
@@ -60,6 +64,8 @@ class Settle:
     result_omitted: str | None = None
     error: str | None = None
     error_kind: str | None = None
+    fault: str | None = None  # a FaultClass's value; kept with the attempt, and with the job until its next failure
+    fingerprint: str | None = None  # likewise, of the job alone
 
 
 class Settled(NamedTuple):
@@ -108,8 +114,8 @@ class Reschedule:
     """Move a job: new `scheduled_at` on `clock`; its due time becomes the same. `version` grows by one.
 
     SCHEDULED and WAITING (unresolvable) jobs become SCHEDULED at the new time. An ACTIVE job that was not entered: its
-    attempt ends RELEASED (reason "rescheduled"), the job becomes SCHEDULED. WAITING (overlap or key) jobs are moved and
-    stay WAITING, for the same reason. Entered, overrun or final: TOO_LATE.
+    attempt ends RELEASED (reason "rescheduled"), the job becomes SCHEDULED. WAITING (overlap, key, task or
+    dependency) jobs are moved and stay WAITING, for the same reason. Entered, overrun or final: TOO_LATE.
     """
 
     job_id: int
@@ -146,6 +152,18 @@ class Submit:
     KEY_KEEPING_US ago, nothing is made; the outcome is Submitted(created=False) when the digests are equal, KeyConflict
     otherwise. Two equal keys in one batch: the first makes the job. `importable`: the task's name was given by code in
     this process, so that a later process may import it (stored with the journal).
+
+    With `flow.unique` (asked after the idempotency key): the newest job whose digest is equal, whose state is in
+    `states` and which was created less than `period_us` ago stands in the way; those made before in this batch count.
+    FAIL: UniqueMet(conflict=True). KEEP: UniqueMet. RESCHEDULE: if that job is SCHEDULED or WAITING it is moved as
+    by Reschedule (not entered) to `request.scheduled_at` on `request.clock`, and UniqueMet says where it lies. REPLACE:
+    if that job is SCHEDULED or WAITING it ends CANCELLED (reason "replaced"), the new one is made, and
+    Submitted.replaced is its id. A job that has begun (ACTIVE, or final) is kept in all three cases.
+
+    With `flow.wait_for` (asked last): a job of it that is unknown: Missing, nothing is made (nor taken: the request's
+    keys stay free). The new job is WAITING (dependency) unless all of them are final and either all COMPLETED or the
+    policy is RUN; with CANCEL, all final and one not COMPLETED it is made and ends CANCELLED (reason "dependency") at
+    once. Jobs made before in this batch count. A job that waits: Submitted with lane -1.
     """
 
     request: JobRequest
@@ -158,6 +176,20 @@ class Submitted(NamedTuple):
     job_id: int
     lane: int
     created: bool
+    replaced: int | None = None  # the job that was cancelled for it
+    replaced_was_scheduled: bool = False  # it lay in the due index: its entry in memory, if any, is now stale
+
+
+class UniqueMet(NamedTuple):
+    """Another job stood in the way: `job_id`; nothing was made. `conflict`: that is an error to the caller.
+
+    `place`: (lane, due_at) where it now lies, when it was moved and is SCHEDULED. `was_scheduled`: as of Rescheduled.
+    """
+
+    job_id: int
+    conflict: bool
+    place: tuple[int, int] | None = None
+    was_scheduled: bool = False
 
 
 class KeyConflict(NamedTuple):
@@ -171,23 +203,58 @@ KEY_KEEPING_US = 7 * 24 * 3600 * 1_000_000
 # ---- claims ----------------------------------------------------------------------------------------------------------
 
 
+class KeyLimits(NamedTuple):
+    """How many jobs with one concurrency key may run at a time, as tasks and queues declare it.
+
+    The limit that holds for a job is the least of what its task and its queue declare; 1 when neither does. A job may
+    begin when fewer jobs hold its key than its own limit says, and than the limit of each holder says.
+    """
+
+    tasks: Mapping[str, int] = MappingProxyType({})
+    queues: Mapping[str, int] = MappingProxyType({})
+
+    def of(self, task: str, queue: str) -> int:
+        """The limit that holds for a job of this task in this queue."""
+        declared = [limits[name] for limits, name in ((self.tasks, task), (self.queues, queue)) if name in limits]
+        return min(declared, default=1)
+
+
+ONE_OF_A_KEY = KeyLimits()
+
+
+class Governed(NamedTuple):
+    """Which jobs a Claim hands back to be judged by what only the owner knows (rates, breakers, budgets).
+
+    Those of these `tasks`, those that have a rate_key, and, with `retries`, those with failures > 0.
+    """
+
+    tasks: frozenset[str] = frozenset()
+    rate_keys: bool = False
+    retries: bool = False
+
+
 @dataclass(slots=True)
 class Claim:
     """Open an attempt of each hinted job that is SCHEDULED with due_at <= now + `ahead_us` on its due clock.
 
     Hints that are not (cancelled, moved, claimed before, unknown, duplicates) are ignored without a word: stale entries
     die here. A job with a misfire grace, whose `attempt` is 0 and whose due_at + grace < `watching_since` on its due
-    clock, becomes SKIPPED (reason "misfire") instead. One whose concurrency key is held (another job with the key is
-    ACTIVE, one that this very batch claimed included, or WAITING with reason overrun) becomes WAITING (key) instead.
-    Jobs with losses >= LAST_CHANCE_LOSSES are claimed only while `last_chances` allows (0 or 1); the others of them
-    come back in `Claimed.held`, unchanged. The new attempt's number is attempt + 1, its state QUEUED, its epoch the
-    batch's. The order of these tests is the order of these sentences.
+    clock, becomes SKIPPED (reason "misfire") instead. One whose deadline is <= now (wall) becomes DEAD (reason
+    "deadline"). One whose expires_at is <= now (wall), with neither failures nor losses, becomes SKIPPED (reason
+    "expired"). One that `governed` names comes back in `Claimed.asked`, unchanged. One whose concurrency key has no
+    room (`key_limits`; holders are the jobs with the key that are ACTIVE, those that this very batch claimed
+    included, or WAITING with reason overrun) becomes WAITING (key) instead. Jobs with losses >= LAST_CHANCE_LOSSES are
+    claimed only while `last_chances` allows (0 or 1); the others of them come back in `Claimed.held`, unchanged. The
+    new attempt's number is attempt + 1, its state QUEUED, its epoch the batch's. The order of these tests is the order
+    of these sentences.
     """
 
     job_ids: list[int]
     ahead_us: int
     watching_since: Now
     last_chances: int = 1
+    governed: Governed | None = None
+    key_limits: KeyLimits = ONE_OF_A_KEY
 
 
 class ClaimedJob(NamedTuple):
@@ -206,15 +273,46 @@ class ClaimedJob(NamedTuple):
     losses: int
     first_failed_at: int | None
     origin: Origin | None = None
+    flow: Flow | None = None
+
+
+class Candidate(NamedTuple):
+    """A job that could be claimed, with what is needed to judge whether it may. `clock` is its due clock."""
+
+    job_id: int
+    task: str
+    lane: int
+    clock: ClockKind
+    due_at: int
+    attempt: int
+    failures: int
+    flow: Flow | None = None
 
 
 class Claimed(NamedTuple):
-    """What came of a Claim, in the order of the hints. `waiting`: jobs whose concurrency key is held."""
+    """What came of a Claim, in the order of the hints. `waiting`: jobs whose concurrency key has no room.
+
+    `skipped`: by misfire or expiry. `given_up`: DEAD by their deadline. `asked`: to be judged first (see Governed).
+    """
 
     jobs: list[ClaimedJob]
     skipped: list[int]
     held: list[int]
     waiting: list[int] = []  # noqa: RUF012  never changed
+    given_up: list[int] = []  # noqa: RUF012
+    asked: list[Candidate] = []  # noqa: RUF012
+
+
+@dataclass(slots=True)
+class Defer:
+    """Let candidates of a Claim wait: `rows` of (job_id, due_at as it was seen, new due_at in steady us, or None).
+
+    Each that is still SCHEDULED with that due_at is moved to the new one on the steady clock; with None it becomes
+    WAITING (task). `scheduled_at` and `version` stay, no attempt is made. The others are ignored without a word.
+    Outcome: Unheld, the places of those that are SCHEDULED, in the order of the rows.
+    """
+
+    rows: list[tuple[int, int, int | None]]
 
 
 # ---- schedules -------------------------------------------------------------------------------------------------------
@@ -303,15 +401,22 @@ class TakeOver:
     """Let those go on that waited for what has ended; applied after everything else of its batch.
 
     For each schedule with no unfinished job but those WAITING (overlap): the first of these, by (due_at, job_id),
-    becomes SCHEDULED. For each concurrency key that no job holds (see Claim): the first of its jobs that are WAITING
-    (key), likewise. Due times stay.
+    becomes SCHEDULED. For each concurrency key with room for n more (by `key_limits`, see Claim; its first waiter is
+    the job that asks): of each lane the first n of its jobs that are WAITING (key), by (due_at, job_id), likewise: more
+    than may start is harmless, for the Claim judges again, and a queue that is paused keeps nobody else waiting. For
+    each task of `tasks`: its first so many jobs that are WAITING (task), likewise. Each job that is WAITING
+    (dependency) and whose dependencies are all final becomes SCHEDULED when all of them are COMPLETED or its policy is
+    RUN, and ends CANCELLED (reason "dependency") when its policy is CANCEL; those that wait for it in turn likewise.
+    Due times stay.
 
     `everything`: of all schedules and keys; otherwise of those of the jobs that the Settles, Cancels, Reschedules and
     Claims of this batch name, whatever came of these, and that its Unholds release: that is where something can have
-    ended. Outcome: Unheld, by job id.
+    ended. Dependencies: of those that wait for these jobs. Outcome: Unheld, by job id.
     """
 
     everything: bool = False
+    key_limits: KeyLimits = ONE_OF_A_KEY
+    tasks: Mapping[str, int] = field(default_factory=dict)
 
 
 # ---- the rest --------------------------------------------------------------------------------------------------------
@@ -331,9 +436,13 @@ class Unhold:
 
 
 class Unheld(NamedTuple):
-    """Where each released job now lies: (lane, due_at, job_id). As many as the limit: call again."""
+    """Where each released job now lies: (lane, due_at, job_id). As many as the limit: call again.
+
+    `cancelled`: jobs that a TakeOver ended, by id.
+    """
 
     places: list[tuple[int, int, int]]
+    cancelled: list[int] = []  # noqa: RUF012  never changed
 
 
 @dataclass(slots=True)
@@ -374,10 +483,11 @@ class Done(NamedTuple):
 
 DONE = Done()
 
-Rest: TypeAlias = Unhold | PutQueue | AddEntry | PruneKeys
+Rest: TypeAlias = Unhold | Defer | PutQueue | AddEntry | PruneKeys | Prune | PutOperation
+Letters: TypeAlias = Replay | Discard
 Standing: TypeAlias = PutSchedule | DropSchedule | PutCalendar
 Change: TypeAlias = (
-    Settle | Cancel | Reschedule | Submit | Standing | PlanOccurrences | Claim | Rest | SaveLimits | TakeOver
+    Settle | Cancel | Reschedule | Letters | Submit | Standing | PlanOccurrences | Claim | Rest | SaveLimits | TakeOver
 )
 Outcome: TypeAlias = (
     Settled
@@ -386,7 +496,11 @@ Outcome: TypeAlias = (
     | Rescheduled
     | Missing
     | Submitted
+    | UniqueMet
     | KeyConflict
+    | Replayed
+    | TooLate
+    | Pruned
     | VersionConflict
     | Planned
     | Claimed
@@ -397,10 +511,11 @@ Outcome: TypeAlias = (
 ORDER: tuple[tuple[type, ...], ...] = (
     (Settle,),
     (Cancel, Reschedule),
+    (Replay, Discard),
     (Submit,),
     (PutSchedule, DropSchedule, PutCalendar),
     (PlanOccurrences,),
     (Claim,),
-    (Unhold, SaveLimits, PutQueue, AddEntry, PruneKeys),
+    (Unhold, Defer, SaveLimits, PutQueue, AddEntry, PruneKeys, Prune, PutOperation),
     (TakeOver,),
 )

@@ -7,7 +7,7 @@ clock. Adapters translate every error of their own into the tree of `timewheel.e
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 from timewheel.model import Anchor, AttemptRecord, DueKey, JobRecord, JobState, Lane, Now
 
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
     from timewheel.schedule_records import LedgerEntry, ScheduleRecord, ScheduleState, UnfinishedJob
     from timewheel.store.changes import Change, Outcome
+    from timewheel.store.letters import LetterGroup, OperationRecord
+
+EntryRow: TypeAlias = tuple[int, int, str, str]  # number, wall_us, kind, data as JSON text
 
 
 class Leases(StrEnum):
@@ -57,6 +60,17 @@ class JobFilter(NamedTuple):
     tag: str | None = None
     idempotency_key: str | None = None
     schedule: str | None = None
+
+
+class LetterFilter(NamedTuple):
+    """Which dead letters (DEAD, not discarded) a list shows; None means any. Instants are wall, of when they ended."""
+
+    queue: str | None = None
+    task: str | None = None
+    tag: str | None = None
+    fingerprint: str | None = None
+    since: int | None = None
+    until: int | None = None
 
 
 class ScheduleFilter(NamedTuple):
@@ -171,7 +185,7 @@ class Store(Protocol):
     async def importable(self) -> list[str]:
         """Names of tasks that code in a process of this journal scheduled without registering them."""
 
-    async def entries(self, *, after: int = 0, limit: int = 100) -> list[tuple[int, int, str, str]]:
+    async def entries(self, *, after: int = 0, limit: int = 100) -> list[EntryRow]:
         """Journal entries (number, wall_us, kind, data as JSON text) with number > `after`, in that order."""
 
     # ---- schedules ---------------------------------------------------------------------------------------------------
@@ -209,3 +223,23 @@ class Store(Protocol):
 
     async def calendars(self) -> dict[str, str]:
         """What PutCalendar stored: name -> JSON text."""
+
+    # ---- dead letters and operations ---------------------------------------------------------------------------------
+
+    async def letters(self, which: LetterFilter, *, before: int | None = None, limit: int = 100) -> JobPage:
+        """A page of the dead letters that match, newest id first, ids below `before`."""
+
+    async def count_letters(self, which: LetterFilter) -> int:
+        """How many dead letters match."""
+
+    async def letter_groups(self, which: LetterFilter, *, limit: int = 100) -> list[LetterGroup]:
+        """The dead letters that match, by fingerprint and task: the largest groups first, then by newest job."""
+
+    async def operation(self, number: int) -> OperationRecord | None:
+        """One operation, or None."""
+
+    async def operations(self, *, before: int | None = None, limit: int = 100) -> list[OperationRecord]:
+        """A page of the operations, newest number first, numbers below `before`."""
+
+    async def entries_of(self, kind: str, *, before: int | None = None, limit: int = 100) -> list[EntryRow]:
+        """Journal entries of one kind, newest number first, numbers below `before`: as of `entries`."""
