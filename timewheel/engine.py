@@ -40,7 +40,8 @@ from timewheel.work.worker import Worker
 if TYPE_CHECKING:
     from timewheel.store.port import Store
     from timewheel.system import System
-    from timewheel.tasks import Task, TaskRegistry
+    from timewheel.task import Task
+    from timewheel.tasks import TaskRegistry
 
 _log = logging.getLogger("timewheel")
 FLUSH_PATIENCE_S = 5.0  # what a stop waits for a journal that takes nothing

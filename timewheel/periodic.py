@@ -14,7 +14,8 @@ from timewheel.names import describe, replaces
 from timewheel.recurrence.rule import Rule
 from timewheel.recurring import Call
 from timewheel.signatures import shape_of
-from timewheel.tasks import Task, TaskRegistry
+from timewheel.task import Task
+from timewheel.tasks import TaskRegistry
 
 IN_CODE = "code"
 

@@ -11,7 +11,8 @@ from timewheel.codec import dumps_call
 from timewheel.model import DEFAULT_PRIORITY, DEFAULT_QUEUE, ClockKind, JobRequest, RetryPolicy
 from timewheel.options import Options
 from timewheel.store.changes import Submit
-from timewheel.tasks import Task, TaskRegistry, check_call
+from timewheel.task import Task
+from timewheel.tasks import TaskRegistry, check_call
 
 if TYPE_CHECKING:
     from collections.abc import Callable

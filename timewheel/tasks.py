@@ -9,12 +9,10 @@ from __future__ import annotations
 import difflib
 import functools
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 from typing import Any, NoReturn, Unpack
 
 from timewheel.checks import shown
 from timewheel.errors import InvalidTask
-from timewheel.model import RetryPolicy
 from timewheel.names import (
     default_name,
     describe,
@@ -22,51 +20,15 @@ from timewheel.names import (
     load,
     one_source,
     replaces,
-    runs_on_loop,
     unfit,
     unreachable,
 )
-from timewheel.options import ONE_SHOT_NAMES, Options, TaskOptions, task_options
-from timewheel.signatures import CallShape, shape_of
+from timewheel.options import ONE_SHOT_NAMES, TaskOptions, task_options
+from timewheel.task import Task, make_task
 
 MAX_NAME = 200
 
 Resolved = tuple["Task", tuple[Any, ...], dict[str, Any]]
-
-
-@dataclass(slots=True, frozen=True, eq=False)
-class Task:
-    """A callable with a stable name, and the defaults of its jobs (None or empty: the scheduler's).
-
-    is_async: it runs on the event loop, not in a thread. signature: what a call may look like; None when the callable
-    does not tell. timeout_us: microseconds.
-    """
-
-    name: str
-    fn: Callable[..., Any]
-    is_async: bool
-    signature: CallShape | None
-    queue: str | None = None
-    priority: int | None = None
-    retry: RetryPolicy | None = None
-    timeout_us: int | None = None
-    tags: tuple[str, ...] = ()
-
-
-def make_task(name: str, fn: Callable[..., Any], options: Options | None = None) -> Task:
-    """A Task of these parts, its nature found out."""
-    given = options or Options()
-    return Task(
-        name=name,
-        fn=fn,
-        is_async=runs_on_loop(fn),
-        signature=shape_of(fn),
-        queue=given.queue,
-        priority=given.priority,
-        retry=given.retry,
-        timeout_us=given.timeout_us,
-        tags=given.tags,
-    )
 
 
 class TaskRegistry:

@@ -19,7 +19,8 @@ import task_targets as targets
 
 from timewheel.errors import InvalidOption, InvalidTask
 from timewheel.model import RetryPolicy
-from timewheel.tasks import Task, TaskRegistry, check_call
+from timewheel.task import Task
+from timewheel.tasks import TaskRegistry, check_call
 
 
 @pytest.fixture

@@ -447,9 +447,9 @@ class Unheld(NamedTuple):
 
 @dataclass(slots=True)
 class SaveLimits:
-    """Store the rate limiters' state: limit name -> theoretical arrival time (see dispatch.bucket)."""
+    """Store the rate limiters' state: limit name -> theoretical arrival time (see dispatch.bucket); None: forget it."""
 
-    values: dict[str, int]
+    values: dict[str, int | None]
 
 
 @dataclass(slots=True)

@@ -130,7 +130,7 @@ class LetterGroup(NamedTuple):
     fingerprint: str | None
     task: str
     error: str | None  # of the newest
-    count: int
+    letters: int  # how many
     first_at: int
     last_at: int
     newest: int  # job id

@@ -17,12 +17,15 @@ nothing: a group is a failure, and only one that is hopeless in every part is ho
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 from enum import Enum
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from timewheel import times
-from timewheel.model import MAX_TIME_US, SECOND_US
+from timewheel.model import MAX_TIME_US, SECOND_US, FaultClass
+
+Classifier: TypeAlias = Callable[[BaseException], FaultClass | None]  # None: it has no opinion
 
 MAX_RETRY_AFTER_US = 24 * 3600 * SECOND_US  # what a throttled handler may ask for; more is cut down to it
 MAX_MEMBERS = 1_000  # members of an exception group that are looked at; a larger one is RETRYABLE

@@ -22,7 +22,7 @@ from timewheel.work.context import JobContext, enter, request_cancel
 if TYPE_CHECKING:
     from timewheel.ports import Clock, Threads, Timer
     from timewheel.store.changes import ClaimedJob
-    from timewheel.tasks import Task
+    from timewheel.task import Task
 
 _log = logging.getLogger("timewheel")
 

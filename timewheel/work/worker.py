@@ -23,7 +23,7 @@ from timewheel.work.settling import Ledger, counters_of, ending_of, release_of, 
 if TYPE_CHECKING:
     from timewheel.dispatch.gate import Claimant
     from timewheel.ports import Clock, Threads
-    from timewheel.tasks import Task
+    from timewheel.task import Task
 
 _log = logging.getLogger("timewheel")
 OVERRUN_AFTER_S = 1.0  # an async handler that ignores its cancellation for longer than this overruns
