@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from timewheel.model import RetryPolicy
 from timewheel.names import runs_on_loop
+from timewheel.options import Options
 from timewheel.signatures import CallShape, shape_of
 
 if TYPE_CHECKING:
-    from timewheel.options import Options
     from timewheel.policies import Rate
     from timewheel.work.classify import Classifier
 
