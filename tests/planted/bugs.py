@@ -551,13 +551,13 @@ _bug(
             "_overrun",
             (
                 "self._settle(run, self._judge",
-                "self._ledger.slot_free(run.claimant.queue, run.job.losses); self._settle(run, self._judge",
+                "self._ledger.slot_free(run.claimant); self._settle(run, self._judge",
             ),
         ),
         edited(
             worker.Worker,
             "_ended",
-            ("self._ledger.slot_free(run.claimant.queue, run.job.losses)", "pass"),
+            ("self._ledger.slot_free(run.claimant)", "pass"),
         ),
     ),
     "I18",

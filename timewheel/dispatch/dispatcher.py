@@ -75,10 +75,10 @@ class Dispatcher:
             self._pumping = True
             self._loop.call_soon(self.pump)
 
-    def ended(self, queue: str, losses: int) -> None:
-        """A job that had entered holds its slot no more."""
-        self.limits.return_slots(queue, 1, entered=True)
-        if losses >= LAST_CHANCE_LOSSES:
+    def ended(self, claimant: Claimant) -> None:
+        """A job that had entered holds its slots no more."""
+        self.limits.return_slots(claimant.queue, 1, entered=True)
+        if claimant.job.losses >= LAST_CHANCE_LOSSES:
             self._free_last_chance()
         self.kick()
 

@@ -26,8 +26,8 @@ class Ledger(Protocol):
     def settle(self, change: Settle, queue: str, *, catch_up: bool = False) -> None:
         """Have a settlement written. `catch_up`: its lags say nothing of how punctual this process is."""
 
-    def slot_free(self, queue: str, losses: int) -> None:
-        """A handler has ended and holds its slot no more."""
+    def slot_free(self, claimant: Claimant) -> None:
+        """A job that passed the gate has ended, its handler too: it holds its slots no more."""
 
     def overran(self, job_id: int, attempt: int, waiting: bool) -> None:
         """A handler that had timed out ended at last; `waiting`: its job waits for that."""

@@ -93,7 +93,7 @@ class Worker:
         change = release_of(claimant, why, JobState.WAITING, self._now(), self._ledger.epoch)
         change.error = reason
         self._ledger.settle(change, claimant.queue)
-        self._ledger.slot_free(claimant.queue, claimant.job.losses)
+        self._ledger.slot_free(claimant)
 
     def _began(self, run: Run) -> None:
         timeout_us = run.job.timeout_us
@@ -139,7 +139,7 @@ class Worker:
     def _ended(self, run: Run, error: BaseException | None, value: Any) -> None:
         if run.settled:
             self._forget(run)
-            self._ledger.slot_free(run.claimant.queue, run.job.losses)
+            self._ledger.slot_free(run.claimant)
             self._ledger.overran(run.job.job_id, run.job.attempt, run.stopping is Stopping.TIMEOUT)
             return
         ending = ending_of(run, error)
@@ -162,7 +162,7 @@ class Worker:
     ) -> None:
         self._settle(run, decision, now, error, value)
         self._forget(run)
-        self._ledger.slot_free(run.claimant.queue, run.job.losses)
+        self._ledger.slot_free(run.claimant)
 
     def _settle(
         self, run: Run, decision: Decision, now: Now, error: BaseException | None = None, value: Any = None
@@ -212,7 +212,7 @@ class Worker:
                 claimant = self.withdraw(run.job.job_id)
                 if claimant is not None:
                     self.release(claimant, SHUTDOWN)
-                    self._ledger.slot_free(claimant.queue, claimant.job.losses)
+                    self._ledger.slot_free(claimant)
         self.hurry(grace_s)
         await self._wait_until_empty(lambda: self._grace_ends)
         for run in list(self._runs.values()):
