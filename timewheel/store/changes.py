@@ -64,8 +64,8 @@ class Settle:
     result_omitted: str | None = None
     error: str | None = None
     error_kind: str | None = None
-    fault: str | None = None  # a FaultClass's value; kept with the attempt, and with the job until its next failure
-    fingerprint: str | None = None  # likewise, of the job alone
+    fault: str | None = None  # of a failure: a FaultClass's value; kept with the attempt, and as the job's last
+    fingerprint: str | None = None  # with a fault, and kept as the job's last, None too
 
 
 class Settled(NamedTuple):
@@ -153,17 +153,18 @@ class Submit:
     otherwise. Two equal keys in one batch: the first makes the job. `importable`: the task's name was given by code in
     this process, so that a later process may import it (stored with the journal).
 
-    With `flow.unique` (asked after the idempotency key): the newest job whose digest is equal, whose state is in
-    `states` and which was created less than `period_us` ago stands in the way; those made before in this batch count.
-    FAIL: UniqueMet(conflict=True). KEEP: UniqueMet. RESCHEDULE: if that job is SCHEDULED or WAITING it is moved as
-    by Reschedule (not entered) to `request.scheduled_at` on `request.clock`, and UniqueMet says where it lies. REPLACE:
-    if that job is SCHEDULED or WAITING it ends CANCELLED (reason "replaced"), the new one is made, and
+    With `flow.unique` (asked after the idempotency key): the newest job (largest id) whose digest is equal, whose state
+    is in `states` and which was created less than `period_us` ago stands in the way; those made before in this batch
+    count. FAIL: UniqueMet(conflict=True). KEEP: UniqueMet. RESCHEDULE: if that job is SCHEDULED or WAITING it is moved
+    as by Reschedule (not entered) to `request.scheduled_at` on `request.clock`, and UniqueMet says where it lies.
+    REPLACE: if that job is SCHEDULED or WAITING it ends CANCELLED (reason "replaced"), the new one is made, and
     Submitted.replaced is its id. A job that has begun (ACTIVE, or final) is kept in all three cases.
 
-    With `flow.wait_for` (asked last): a job of it that is unknown: Missing, nothing is made (nor taken: the request's
-    keys stay free). The new job is WAITING (dependency) unless all of them are final and either all COMPLETED or the
-    policy is RUN; with CANCEL, all final and one not COMPLETED it is made and ends CANCELLED (reason "dependency") at
-    once. Jobs made before in this batch count. A job that waits: Submitted with lane -1.
+    With `flow.wait_for` (asked last): a job of it that is unknown: Missing, of the first of these; nothing is made (nor
+    taken: the request's keys stay free; nor replaced). A job that this one replaces is CANCELLED when it is looked at.
+    The new job is WAITING (dependency) unless all of them are final and either all COMPLETED or the policy is RUN; with
+    CANCEL, all final and one not COMPLETED it is made and ends CANCELLED (reason "dependency") at once. Jobs made
+    before in this batch count. A job that waits, or ended at once: Submitted with lane -1.
     """
 
     request: JobRequest
@@ -308,8 +309,8 @@ class Defer:
     """Let candidates of a Claim wait: `rows` of (job_id, due_at as it was seen, new due_at in steady us, or None).
 
     Each that is still SCHEDULED with that due_at is moved to the new one on the steady clock; with None it becomes
-    WAITING (task). `scheduled_at` and `version` stay, no attempt is made. The others are ignored without a word.
-    Outcome: Unheld, the places of those that are SCHEDULED, in the order of the rows.
+    WAITING (task). `scheduled_at` and `version` stay, no attempt is made. The others are ignored without a word. At
+    most one row is of any one job. Outcome: Unheld, the places of those that are SCHEDULED, in the order of the rows.
     """
 
     rows: list[tuple[int, int, int | None]]
@@ -358,8 +359,9 @@ class PlanOccurrences:
     Precondition: the schedule exists and has `version`; otherwise VersionConflict, and nothing is written. Its version
     and `updated_at` do not change. A row whose key (schedule, clock, first_at, turn, kind) exists is left as it was,
     and the job whose origin has that key is not made: planning twice is harmless. Each job has its row in `rows`: of
-    fate JOB, of one slot, with the job's id. Jobs have no idempotency key. `state`: the schedule's new state, with
-    `reason` as its reason (None too) and `until` cleared; None: state, reason and `until` stay.
+    fate JOB, of one slot, with the job's id. Jobs have no idempotency key, and their flow neither `unique` nor
+    `wait_for`. `state`: the schedule's new state, with `reason` as its reason (None too) and `until` cleared; None:
+    state, reason and `until` stay.
 
     Jobs are made in their order, SCHEDULED at their scheduled_at. With `hold`: WAITING (overlap) when another job of
     the schedule is not final, of whatever kind and state, those made before it included. With `supersede`, if it makes
@@ -410,8 +412,9 @@ class TakeOver:
     Due times stay.
 
     `everything`: of all schedules and keys; otherwise of those of the jobs that the Settles, Cancels, Reschedules and
-    Claims of this batch name, whatever came of these, and that its Unholds release: that is where something can have
-    ended. Dependencies: of those that wait for these jobs. Outcome: Unheld, by job id.
+    Claims of this batch name, whatever came of these, that its Submits replace and its plans supersede, and that its
+    Unholds release: that is where something can have ended. Dependencies: of those that wait for these jobs. Outcome:
+    Unheld, by job id.
     """
 
     everything: bool = False

@@ -82,7 +82,7 @@ class Prune:
 
     Their attempts are forgotten with them. A job that holds an idempotency key stays (PruneKeys frees it after its
     keeping time), and one that a WAITING (dependency) job waits for. The ledger keeps its rows, whose job is then not
-    found. Outcome: Pruned.
+    found. `limit` is at least 1. Outcome: Pruned.
     """
 
     rules: tuple[PruneRule, ...]
@@ -91,7 +91,7 @@ class Prune:
 
 
 class Pruned(NamedTuple):
-    """How many jobs were forgotten, and the last id that was looked at: go on after it; None: that was the end."""
+    """How many jobs were forgotten, and the last id that was looked at: go on after it; None: fewer than the limit."""
 
     rows: int
     last: int | None

@@ -63,7 +63,10 @@ class JobFilter(NamedTuple):
 
 
 class LetterFilter(NamedTuple):
-    """Which dead letters (DEAD, not discarded) a list shows; None means any. Instants are wall, of when they ended."""
+    """Which dead letters (DEAD, not discarded) a list shows; None means any.
+
+    `since` and `until`, both included, are wall instants of when the jobs ended.
+    """
 
     queue: str | None = None
     task: str | None = None
@@ -233,7 +236,7 @@ class Store(Protocol):
         """How many dead letters match."""
 
     async def letter_groups(self, which: LetterFilter, *, limit: int = 100) -> list[LetterGroup]:
-        """The dead letters that match, by fingerprint and task: the largest groups first, then by newest job."""
+        """The dead letters that match, by fingerprint and task: the largest groups first, then the newest `newest`."""
 
     async def operation(self, number: int) -> OperationRecord | None:
         """One operation, or None."""
