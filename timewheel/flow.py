@@ -69,6 +69,43 @@ class Flow(NamedTuple):
 
 
 NO_FLOW = Flow()
+
+
+class Terms(NamedTuple):
+    """Flow control as it is declared, when a job's instants are not known yet: durations after its scheduled_at.
+
+    The other fields are those of Flow. `expires_after_us`, `deadline_after_us`: above 0, or None.
+    """
+
+    rate_key: str | None = None
+    cost: int = 1
+    heartbeat_timeout_us: int | None = None
+    expires_after_us: int | None = None
+    deadline_after_us: int | None = None
+    idempotent: bool = True
+    partition_key: str | None = None
+
+    def flow(self) -> Flow:
+        """What of it needs no instant."""
+        return Flow(
+            rate_key=self.rate_key,
+            cost=self.cost,
+            heartbeat_timeout_us=self.heartbeat_timeout_us,
+            idempotent=self.idempotent,
+            partition_key=self.partition_key,
+        )
+
+    def put(self, flow: Flow, scheduled_at: int, latest: int) -> Flow:
+        """The flow with the instants of a job that is scheduled at this wall instant; none is after `latest`."""
+        expires_at, deadline = flow.expires_at, flow.deadline
+        if self.expires_after_us is not None:
+            expires_at = min(scheduled_at + self.expires_after_us, latest)
+        if self.deadline_after_us is not None:
+            deadline = min(scheduled_at + self.deadline_after_us, latest)
+        return flow._replace(expires_at=expires_at, deadline=deadline)
+
+
+NO_TERMS = Terms()
 MOST_PARTITIONS = 1_000  # of one queue that get lanes of their own
 SHARED_PARTITIONS = 100  # in which all further ones lie, by a hash of their key
 

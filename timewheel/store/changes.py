@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
-from timewheel.flow import Flow
+from timewheel.flow import Flow, Terms
 from timewheel.model import (
     AttemptState,
     CancelAnswer,
@@ -153,9 +153,9 @@ class Submit:
     otherwise. Two equal keys in one batch: the first makes the job. `importable`: the task's name was given by code in
     this process, so that a later process may import it (stored with the journal).
 
-    With `flow.unique` (asked after the idempotency key): the newest job (largest id) whose digest is equal, whose state
-    is in `states` and which was created less than `period_us` ago stands in the way; those made before in this batch
-    count. FAIL: UniqueMet(conflict=True). KEEP: UniqueMet. RESCHEDULE: if that job is SCHEDULED or WAITING it is moved
+    With `flow.unique` (asked after the idempotency key): the newest job (by created_at, then id) whose digest is equal, whose
+    state is in `states` and which was created less than `period_us` ago stands in the way; those made before in this
+    batch count. FAIL: UniqueMet(conflict=True). KEEP: UniqueMet. RESCHEDULE: if that job is SCHEDULED or WAITING it is moved
     as by Reschedule (not entered) to `request.scheduled_at` on `request.clock`, and UniqueMet says where it lies.
     REPLACE: if that job is SCHEDULED or WAITING it ends CANCELLED (reason "replaced"), the new one is made, and
     Submitted.replaced is its id. A job that has begun (ACTIVE, or final) is kept in all three cases.
@@ -169,6 +169,7 @@ class Submit:
 
     request: JobRequest
     importable: bool = False
+    terms: Terms | None = None  # whose instants are known once the job is placed; stores do not look at it
 
 
 class Submitted(NamedTuple):
@@ -406,7 +407,7 @@ class TakeOver:
     becomes SCHEDULED. For each concurrency key with room for n more (by `key_limits`, see Claim; its first waiter is
     the job that asks): of each lane the first n of its jobs that are WAITING (key), by (due_at, job_id), likewise: more
     than may start is harmless, for the Claim judges again, and a queue that is paused keeps nobody else waiting. For
-    each task of `tasks`: its first so many jobs that are WAITING (task), likewise. Each job that is WAITING
+    each task of `tasks`: of each lane its first so many jobs that are WAITING (task), likewise. Each job that is WAITING
     (dependency) and whose dependencies are all final becomes SCHEDULED when all of them are COMPLETED or its policy is
     RUN, and ends CANCELLED (reason "dependency") when its policy is CANCEL; those that wait for it in turn likewise.
     Due times stay.
