@@ -153,12 +153,13 @@ class Submit:
     otherwise. Two equal keys in one batch: the first makes the job. `importable`: the task's name was given by code in
     this process, so that a later process may import it (stored with the journal).
 
-    With `flow.unique` (asked after the idempotency key): the newest job (by created_at, then id) whose digest is equal, whose
-    state is in `states` and which was created less than `period_us` ago stands in the way; those made before in this
-    batch count. FAIL: UniqueMet(conflict=True). KEEP: UniqueMet. RESCHEDULE: if that job is SCHEDULED or WAITING it is moved
-    as by Reschedule (not entered) to `request.scheduled_at` on `request.clock`, and UniqueMet says where it lies.
-    REPLACE: if that job is SCHEDULED or WAITING it ends CANCELLED (reason "replaced"), the new one is made, and
-    Submitted.replaced is its id. A job that has begun (ACTIVE, or final) is kept in all three cases.
+    With `flow.unique` (asked after the idempotency key): the newest job (by created_at, then id) whose digest is equal,
+    whose state is in `states` and which was created less than `period_us` ago stands in the way; those made before in
+    this batch count. FAIL: UniqueMet(conflict=True). KEEP: UniqueMet. RESCHEDULE: if that job is SCHEDULED or WAITING
+    it is moved as by Reschedule (not entered; an overrun is not) to `request.scheduled_at` on `request.clock`, and
+    UniqueMet says where it lies. REPLACE: if that job is SCHEDULED or WAITING it ends CANCELLED (reason "replaced"),
+    the new one is made, and Submitted.replaced is its id. A job that has begun (ACTIVE, or final) is kept in all three
+    cases.
 
     With `flow.wait_for` (asked last): a job of it that is unknown: Missing, of the first of these; nothing is made (nor
     taken: the request's keys stay free; nor replaced). A job that this one replaces is CANCELLED when it is looked at.
@@ -407,10 +408,10 @@ class TakeOver:
     becomes SCHEDULED. For each concurrency key with room for n more (by `key_limits`, see Claim; its first waiter is
     the job that asks): of each lane the first n of its jobs that are WAITING (key), by (due_at, job_id), likewise: more
     than may start is harmless, for the Claim judges again, and a queue that is paused keeps nobody else waiting. For
-    each task of `tasks`: of each lane its first so many jobs that are WAITING (task), likewise. Each job that is WAITING
-    (dependency) and whose dependencies are all final becomes SCHEDULED when all of them are COMPLETED or its policy is
-    RUN, and ends CANCELLED (reason "dependency") when its policy is CANCEL; those that wait for it in turn likewise.
-    Due times stay.
+    each task of `tasks`: of each lane its first so many jobs that are WAITING (task), likewise. Each job that is
+    WAITING (dependency) and whose dependencies are all final becomes SCHEDULED when all of them are COMPLETED or its
+    policy is RUN, and ends CANCELLED (reason "dependency") when its policy is CANCEL; those that wait for it in turn
+    likewise. Due times stay.
 
     `everything`: of all schedules and keys; otherwise of those of the jobs that the Settles, Cancels, Reschedules and
     Claims of this batch name, whatever came of these, that its Submits replace and its plans supersede, and that its
