@@ -113,11 +113,13 @@ SHARED_PARTITIONS = 100  # in which all further ones lie, by a hash of their key
 def lane_partition(key: str | None, known: Collection[str]) -> str:
     """The partition whose lanes hold the jobs with this key; `known`: the partitions that the queue has lanes of.
 
+    Those without a key, in the partition "", do not count.
+
     >>> lane_partition("tenant 7", ()), lane_partition(None, ())
     ('tenant 7', '')
     """
     if key is None:
         return ""
-    if key in known or len(known) < MOST_PARTITIONS:
+    if key in known or len(known) - ("" in known) < MOST_PARTITIONS:
         return key
     return f"~{crc32(key.encode()) % SHARED_PARTITIONS:02d}"

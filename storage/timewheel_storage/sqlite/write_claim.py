@@ -59,9 +59,9 @@ job_id IN (SELECT value FROM json_each(?1)) AND state = 0
 """
 MAKE_ROOM = f"""
 INSERT INTO attempts (job_id, number, state, epoch, lane, due_at, judged_by, dispatched_at, started_at, ended_at,
-    dispatch_lag_us, start_lag_us, error, error_kind, reason)
+    dispatch_lag_us, start_lag_us, error, error_kind, reason, fault)
 SELECT job_id, attempt, attempt_state, attempt_epoch, attempt_lane, attempt_due_at, judged_by, dispatched_at,
-    started_at, ended_at, dispatch_lag_us, start_lag_us, attempt_error, error_kind, attempt_reason
+    started_at, ended_at, dispatch_lag_us, start_lag_us, attempt_error, error_kind, attempt_reason, attempt_fault
 FROM jobs WHERE {_TO_OPEN} AND attempt > 0
 """
 OPEN = f"""
@@ -69,7 +69,7 @@ UPDATE jobs SET
     state = 2, attempt = attempt + 1,
     attempt_state = 0, attempt_epoch = ?4, attempt_lane = lane, attempt_due_at = due_at, judged_by = NULL,
     dispatched_at = NULL, started_at = NULL, ended_at = NULL, dispatch_lag_us = NULL, start_lag_us = NULL,
-    attempt_error = NULL, error_kind = NULL, attempt_reason = NULL
+    attempt_error = NULL, error_kind = NULL, attempt_reason = NULL, attempt_fault = NULL
 WHERE {_TO_OPEN}
 """
 
@@ -164,7 +164,7 @@ def _claimed(row: list[Any]) -> ClaimedJob:
         row[7] = retry_of(row[7])
     except NONSENSE as error:
         raise damaged(f"the row of {job_text(row[0])}", error) from error
-    return ClaimedJob._make((*row, None))
+    return ClaimedJob._make((*row, None, None))
 
 
 def _origin(job_id: int, schedule: str, text: str | None) -> Origin | None:

@@ -40,7 +40,9 @@ WHERE jobs.job_id = r.value ->> 0 AND state = 2 AND attempt = r.value ->> 1 AND 
 _FINAL = "CASE WHEN r.state <> 3 AND j.cancel_requested IS NOT NULL THEN 4 ELSE r.state END"
 _MOVES = f"(r.due_at IS NOT NULL AND {_FINAL} < 3)"  # its due time counts steady time from now on
 _STEADY_LANE = """(
-    SELECT x.lane FROM lanes AS l CROSS JOIN lanes AS x ON x.queue = l.queue AND x.priority = l.priority AND x.clock = 1
+    SELECT x.lane FROM lanes AS l
+    CROSS JOIN lanes AS x
+        ON x.queue = l.queue AND x.priority = l.priority AND x.clock = 1 AND x.partition = l.partition
     WHERE l.lane = j.lane
 )"""
 _LANE = f"CASE WHEN {_MOVES} THEN {_STEADY_LANE} ELSE j.lane END"
@@ -65,9 +67,9 @@ SELECT json_group_array(json_array(key, final, lane, due_at)), count(*) > count(
 
 NEW_LANES = f"""
 {_PRECONDITIONS}
-INSERT INTO lanes (queue, priority, clock)
-SELECT l.queue, l.priority, 1 FROM s CROSS JOIN lanes AS l ON l.lane = s.old_lane
-WHERE s.lane IS NULL GROUP BY l.queue, l.priority ORDER BY min(s.key)
+INSERT INTO lanes (queue, priority, clock, partition)
+SELECT l.queue, l.priority, 1, l.partition FROM s CROSS JOIN lanes AS l ON l.lane = s.old_lane
+WHERE s.lane IS NULL GROUP BY l.queue, l.priority, l.partition ORDER BY min(s.key)
 """
 
 ANY_END = f"""

@@ -8,7 +8,11 @@ ALTER TABLE jobs ADD COLUMN discarded_at INTEGER; -- of a dead letter
 ALTER TABLE jobs ADD COLUMN attempt_fault TEXT;   -- of the newest attempt
 ALTER TABLE attempts ADD COLUMN fault TEXT;
 
-CREATE INDEX jobs_by_unique_digest ON jobs (unique_digest) WHERE unique_digest IS NOT NULL;
+-- The newest equal job of a state, and who of a lane waits first for a key or for a task, are found by seeks alone.
+CREATE INDEX jobs_by_unique_digest ON jobs (unique_digest, state, created_at) WHERE unique_digest IS NOT NULL;
+DROP INDEX jobs_by_concurrency_key;
+CREATE INDEX jobs_by_concurrency_key ON jobs (concurrency_key, state, reason, lane, due_at)
+    WHERE concurrency_key IS NOT NULL AND state IN (1, 2);
 CREATE INDEX jobs_waiting_for_task ON jobs (kind, lane, due_at) WHERE state = 1 AND reason = 'task';
 CREATE INDEX jobs_dead ON jobs (fingerprint) WHERE state = 5;
 
