@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from timewheel.errors import JournalOwned, NotOwner
@@ -16,6 +17,7 @@ from timewheel.store import changes as ch
 from timewheel.store.port import JobFilter, JobPage, LaneDepth, Leases, Owner, Ownership, Stamp
 from timewheel_storage.memory_batch import Batch
 from timewheel_storage.memory_journal import Journal, copy_attempt, copy_job
+from timewheel_storage.memory_letters import LetterReads
 from timewheel_storage.memory_reads import ScheduleReads
 
 if TYPE_CHECKING:
@@ -35,7 +37,7 @@ def _matches(job: JobRecord, which: JobFilter) -> bool:
     )
 
 
-class MemoryStore(ScheduleReads):
+class MemoryStore(ScheduleReads, LetterReads):
     """A journal in memory (see `timewheel.store.port.Store` for what the methods promise).
 
     The object outlives the scheduler that used it: another scheduler may be started on it after `close` or `abandon`.
@@ -212,7 +214,7 @@ class MemoryStore(ScheduleReads):
         {"jobs": {job_id: JobRecord}, "attempts": {(job_id, number): AttemptRecord},
          "keys": {(task, idempotency_key): (job_id, digest)}, "limits": {name: value}, "queues": {queue: settings},
          "importable": sorted list of tasks, "schedules": {id: ScheduleRecord}, "calendars": {name: JSON text},
-         "ledger": {(schedule, clock, first_at, turn, kind): OccurrenceRecord}}
+         "ledger": {(schedule, clock, first_at, turn, kind): OccurrenceRecord}, "operations": {number: OperationRecord}}
         """
         journal = self._journal
         return {
@@ -222,5 +224,6 @@ class MemoryStore(ScheduleReads):
             "limits": dict(journal.limits),
             "queues": dict(journal.queues),
             "importable": sorted(journal.importable),
+            "operations": {number: replace(record) for number, record in journal.operations.items()},
             **self._dump_of_schedules(),
         }

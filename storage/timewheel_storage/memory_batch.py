@@ -6,8 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from timewheel.model import JobState
 from timewheel.store import changes as ch
+from timewheel.store import letters as lt
 from timewheel_storage.memory_claims import Claims
+from timewheel_storage.memory_flow import Submits
 from timewheel_storage.memory_journal import ensure
+from timewheel_storage.memory_letters import Letters
 from timewheel_storage.memory_schedules import Standing
 
 if TYPE_CHECKING:
@@ -16,51 +19,26 @@ if TYPE_CHECKING:
     from timewheel.store.port import Stamp
     from timewheel_storage.memory_journal import Journal
 
-_ONE_A_JOB = (ch.Settle, ch.Cancel, ch.Reschedule)
+_ONE_A_JOB = (ch.Settle, ch.Cancel, ch.Reschedule, lt.Replay, lt.Discard)
+_NAMING = (ch.Settle, ch.Cancel, ch.Reschedule)
 
 
-class Batch(Claims, Standing):
+class Batch(Submits, Claims, Letters, Standing):
     """The changes of one commit, applied one by one."""
 
     def __init__(self, journal: Journal, stamp: Stamp) -> None:
         super().__init__(journal, stamp)
-        self._touched: set[int] = set()  # by Settle, Cancel and Reschedule
+        self._touched: set[int] = set()  # by what may be done to a job once a batch
 
     def apply(self, change: ch.Change) -> ch.Outcome:
         """Write one change. Raises AssertionError when a batch or the journal is not as it must be."""
         if isinstance(change, _ONE_A_JOB):
             ensure(change.job_id not in self._touched, "two changes of one job in one batch", change.job_id)
             self._touched.add(change.job_id)
+        if isinstance(change, _NAMING):
             self._named.add(change.job_id)
         outcome: ch.Outcome = _VERBS[type(change)](self, change)
         return outcome
-
-    def _submit(self, submit: ch.Submit) -> ch.Outcome:
-        request, journal = submit.request, self._journal
-        ensure(request.job_id not in journal.jobs, "the job exists", request.job_id)
-        if request.idempotency_key is not None:
-            key = (request.task, request.idempotency_key)
-            holder = self._holder(key)
-            if holder is not None and journal.keys[key][1] != request.digest:
-                return ch.KeyConflict(holder)
-            if holder is not None:
-                return ch.Submitted(holder, -1, created=False)
-            journal.put(journal.keys, key, (request.job_id, request.digest))
-        job = self._new(request)
-        journal.replace(None, job)
-        if submit.importable:
-            journal.put(journal.importable, job.task, None)
-        return ch.Submitted(job.job_id, self._lane_number(job), created=True)
-
-    def _holder(self, key: tuple[str, str]) -> int | None:
-        """The job that still holds an idempotency key."""
-        if key not in self._journal.keys:
-            return None
-        job_id = self._journal.keys[key][0]
-        ended = self._journal.jobs[job_id].finished_at
-        if ended is None or self._stamp.now.wall_us - ended < ch.KEY_KEEPING_US:
-            return job_id
-        return None
 
     def _unhold(self, unhold: ch.Unhold) -> ch.Outcome:
         places: list[tuple[int, int, int]] = []
@@ -77,17 +55,16 @@ class Batch(Claims, Standing):
         return ch.Unheld(places)
 
     def _save_limits(self, save: ch.SaveLimits) -> ch.Outcome:
+        limits = self._journal.limits
         for name, value in save.values.items():
-            self._journal.put(self._journal.limits, name, value)
+            if value is not None:
+                self._journal.put(limits, name, value)
+            elif name in limits:
+                self._journal.drop(limits, name)
         return ch.Done(len(save.values))
 
     def _put_queue(self, put: ch.PutQueue) -> ch.Outcome:
         self._journal.put(self._journal.queues, put.queue, put.settings)
-        return ch.DONE
-
-    def _add_entry(self, entry: ch.AddEntry) -> ch.Outcome:
-        number = len(self._journal.entries) + 1
-        self._journal.put(self._journal.entries, number, (number, self._stamp.now.wall_us, entry.kind, entry.data))
         return ch.DONE
 
     def _prune_keys(self, prune: ch.PruneKeys) -> ch.Outcome:
@@ -109,16 +86,21 @@ _VERBS: dict[type, Callable[[Batch, Any], ch.Outcome]] = {
     ch.Settle: Batch.settle,
     ch.Cancel: Batch.cancel,
     ch.Reschedule: Batch.reschedule,
-    ch.Submit: Batch._submit,
+    lt.Replay: Batch.replay,
+    lt.Discard: Batch.discard,
+    ch.Submit: Batch.submit,
     ch.PutSchedule: Batch.put_schedule,
     ch.DropSchedule: Batch.drop_schedule,
     ch.PutCalendar: Batch.put_calendar,
     ch.PlanOccurrences: Batch.plan_occurrences,
     ch.Claim: Batch.claim,
     ch.Unhold: Batch._unhold,
+    ch.Defer: Batch.defer,
     ch.SaveLimits: Batch._save_limits,
     ch.PutQueue: Batch._put_queue,
-    ch.AddEntry: Batch._add_entry,
+    ch.AddEntry: Batch.add_entry,
     ch.PruneKeys: Batch._prune_keys,
+    lt.Prune: Batch.prune,
+    lt.PutOperation: Batch.put_operation,
     ch.TakeOver: Batch.take_over,
 }

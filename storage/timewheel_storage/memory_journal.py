@@ -10,6 +10,7 @@ from bisect import bisect_right, insort
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
+from timewheel.flow import NO_FLOW, lane_partition
 from timewheel.model import (
     FINAL_STATES,
     Anchor,
@@ -20,22 +21,30 @@ from timewheel.model import (
     JobState,
     Lane,
     OriginKind,
+    WaitingReason,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from timewheel.schedule_records import OccurrenceRecord, ScheduleRecord
+    from timewheel.store.letters import OperationRecord
     from timewheel.store.port import Owner
 
 OPEN = frozenset({AttemptState.QUEUED, AttemptState.RUNNING})
 LEGAL: dict[JobState | None, frozenset[JobState]] = {
-    None: frozenset({JobState.SCHEDULED, JobState.WAITING}),
-    JobState.SCHEDULED: frozenset(JobState) - {JobState.COMPLETED, JobState.DEAD},
+    None: frozenset({JobState.SCHEDULED, JobState.WAITING, JobState.CANCELLED}),
+    JobState.SCHEDULED: frozenset(JobState) - {JobState.COMPLETED},
     JobState.WAITING: frozenset({JobState.WAITING, JobState.SCHEDULED, JobState.CANCELLED, JobState.SKIPPED}),
     JobState.ACTIVE: FINAL_STATES | {JobState.ACTIVE, JobState.SCHEDULED, JobState.WAITING},
 } | {state: frozenset[JobState]() for state in FINAL_STATES}
 """The legal graph: what a job may become from each state (None: it did not exist)."""
+LEGAL_OF_LETTERS: dict[JobState | None, frozenset[JobState]] = {
+    JobState.DEAD: frozenset({JobState.SCHEDULED, JobState.DEAD}),
+    JobState.SKIPPED: frozenset({JobState.SCHEDULED}),
+    JobState.CANCELLED: frozenset({JobState.SCHEDULED}),
+}
+"""What Replay and Discard alone make of a job."""
 
 RowKey = tuple[str, ClockKind, int, int, OriginKind]  # schedule, clock, first_at, turn, kind
 
@@ -109,16 +118,20 @@ class Journal:
         self.jobs: dict[int, JobRecord] = {}
         self.attempts: dict[tuple[int, int], AttemptRecord] = {}
         self.keys: dict[tuple[str, str], tuple[int, str | None]] = {}
-        self.lanes: dict[tuple[str, int, ClockKind], Lane] = {}
+        self.lanes: dict[tuple[str, int, ClockKind, str], Lane] = {}
+        self.partitions: dict[str, dict[str, None]] = {}  # of the lanes, by queue
         self.due: dict[int, DueIndex] = {}  # by lane number
         self.held: dict[JobState, set[int]] = {JobState.ACTIVE: set(), JobState.WAITING: set()}
         self.ids: list[int] | None = []  # every job id in order; None: to be sorted afresh
         self.unfinished: dict[str, set[int]] = {}  # by schedule
         self.keyed: dict[str, set[int]] = {}  # not final, by concurrency key
+        self.unique: dict[str, set[int]] = {}  # in any state, by the digest of what is unique
+        self.waiters: dict[int, set[int]] = {}  # WAITING (dependency), by each job that they wait for
         self.schedules: dict[str, ScheduleRecord] = {}
         self.ledger: dict[RowKey, tuple[int, OccurrenceRecord]] = {}  # each with its number
         self.ledgers: dict[str, dict[int, OccurrenceRecord]] = {}  # by schedule and number
         self.calendars: dict[str, str] = {}
+        self.operations: dict[int, OperationRecord] = {}
         self.limits: dict[str, int] = {}
         self.queues: dict[str, str] = {}
         self.importable: dict[str, None] = {}
@@ -142,23 +155,35 @@ class Journal:
         """Remove one key of a plain table."""
         self.undo.append((table.__setitem__, (key, table.pop(key))))
 
-    def replace(self, old: JobRecord | None, new: JobRecord) -> None:
+    def replace(
+        self, old: JobRecord | None, new: JobRecord, legal: dict[JobState | None, frozenset[JobState]] = LEGAL
+    ) -> None:
         """Make a job (old None), or put a changed copy of it in its place."""
         before = old.state if old else None
-        ensure(new.state in LEGAL[before], "a job's states move along the legal graph", new.job_id, before, new.state)
+        ensure(new.state in legal[before], "a job's states move along the legal graph", new.job_id, before, new.state)
         ensure((new.state in FINAL_STATES) == (new.finished_at is not None), "only a final job has ended", new.job_id)
-        if new.state is JobState.SCHEDULED:
-            self.lane(new.queue, new.priority, new.due_clock)
+        self.lane(new)
         self.undo.append((self._swap, (new, old)))
         self._swap(old, new)
 
-    def lane(self, queue: str, priority: int, clock: ClockKind) -> Lane:
-        """The lane of this name, numbered when it is new."""
-        lane = self.lanes.get((queue, priority, clock))
+    def forget(self, job: JobRecord) -> None:
+        """Forget a final job and its attempts."""
+        ensure(job.state in FINAL_STATES, "an unfinished job is not forgotten", job.job_id)
+        for number in range(1, job.attempt + 1):
+            self.drop(self.attempts, (job.job_id, number))
+        self.undo.append((self._swap, (None, job)))
+        self._swap(job, None)
+
+    def lane(self, job: JobRecord) -> Lane:
+        """The lane in which a job lies when it is SCHEDULED; made, with the next number, when it is new."""
+        known = self.partitions.setdefault(job.queue, {})
+        key = (job.queue, job.priority, job.due_clock, lane_partition((job.flow or NO_FLOW).partition_key, known))
+        lane = self.lanes.get(key)
         if lane is None:
-            lane = Lane(len(self.lanes) + 1, queue, priority, clock)
-            self.put(self.lanes, (queue, priority, clock), lane)
+            lane = Lane(len(self.lanes) + 1, *key)
+            self.put(self.lanes, key, lane)
             self.put(self.due, lane.number, DueIndex())
+            self.put(known, lane.partition, None)
         return lane
 
     def _swap(self, old: JobRecord | None, new: JobRecord | None) -> None:
@@ -181,16 +206,22 @@ class Journal:
             self.ids = None
 
     def _list(self, job: JobRecord, change: Callable[[set[int], int], None]) -> None:
-        """Keep the unfinished jobs of a schedule and of a concurrency key; final ones are in neither."""
+        """Keep the jobs of a digest, and the unfinished ones of a schedule, of a key and of dependencies."""
+        flow = job.flow or NO_FLOW
+        if flow.unique is not None:
+            change(self.unique.setdefault(flow.unique.digest, set()), job.job_id)
         if job.state in FINAL_STATES:
             return
+        if job.state is JobState.WAITING and job.reason == WaitingReason.DEPENDENCY and flow.wait_for is not None:
+            for job_id in flow.wait_for.job_ids:
+                change(self.waiters.setdefault(job_id, set()), job.job_id)
         if job.origin is not None:
             change(self.unfinished.setdefault(job.origin.schedule, set()), job.job_id)
         if job.concurrency_key is not None:
             change(self.keyed.setdefault(job.concurrency_key, set()), job.job_id)
 
     def _index_of(self, job: JobRecord) -> DueIndex:
-        return self.due[self.lanes[job.queue, job.priority, job.due_clock].number]
+        return self.due[self.lane(job).number]
 
     def roll_back(self) -> None:
         """Undo what was written since the batch began."""

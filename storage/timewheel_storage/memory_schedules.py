@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from timewheel.flow import NO_FLOW
 from timewheel.model import JobRequest, JobState, OriginKind, WaitingReason
 from timewheel.schedule_records import Fate, OccurrenceRecord, ScheduleRecord
 from timewheel.store import changes as ch
@@ -93,6 +94,7 @@ class Standing(Verbs):
             job = self._journal.jobs[job_id]
             if job.state is JobState.WAITING and job.reason == WaitingReason.OVERLAP:
                 self._end(job, JobState.SKIPPED, "superseded")
+                self._named.add(job_id)
                 superseded.append(job_id)
         return superseded
 
@@ -109,6 +111,8 @@ def _check(plan: ch.PlanOccurrences) -> None:
     for request in plan.jobs:
         origin = request.origin
         ensure(origin is not None and request.idempotency_key is None, "not a job of a schedule", request)
+        flow = request.flow or NO_FLOW
+        ensure(flow.unique is None and flow.wait_for is None, "not a flow of a schedule's job", request)
         if origin is not None:
             key = (origin.schedule, origin.clock, origin.nominal_at, origin.turn, OriginKind(origin.kind))
             ensure(rows.get(request.job_id) == key, "a job without its row", request)

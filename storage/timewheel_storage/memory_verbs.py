@@ -32,10 +32,9 @@ _FROM_SETTLE = (
     "error",
     "error_kind",
     "reason",
+    "fault",
 )
-
-
-_WAITS_FOR_ANOTHER = (WaitingReason.OVERLAP, WaitingReason.KEY)
+_WAITS_FOR_ANOTHER = (WaitingReason.OVERLAP, WaitingReason.KEY, WaitingReason.TASK, WaitingReason.DEPENDENCY)
 
 
 class Verbs:
@@ -91,6 +90,8 @@ class Verbs:
         job.failures, job.losses, job.first_failed_at = settle.failures, settle.losses, settle.first_failed_at
         if settle.error is not None:
             job.error = settle.error
+        if settle.fault is not None:
+            job.fault, job.fingerprint = settle.fault, settle.fingerprint
         if job.state is JobState.COMPLETED:
             job.result, job.result_omitted = settle.result, settle.result_omitted
         elif job.cancel_requested is not None:
@@ -124,6 +125,9 @@ class Verbs:
 
     def reschedule(self, move: ch.Reschedule) -> ch.Outcome:
         """Move a job."""
+        return self._move(move)
+
+    def _move(self, move: ch.Reschedule) -> ch.Rescheduled | ch.Missing:
         old = self._journal.jobs.get(move.job_id)
         if old is None:
             return ch.Missing(move.job_id)
@@ -161,4 +165,4 @@ class Verbs:
         self._journal.put(self._journal.attempts, (job.job_id, job.attempt), attempt)
 
     def _lane_number(self, job: JobRecord) -> int:
-        return self._journal.lane(job.queue, job.priority, job.due_clock).number
+        return self._journal.lane(job).number

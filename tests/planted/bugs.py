@@ -27,7 +27,7 @@ from timewheel.store import committer, loader, recovery
 from timewheel.store.changes import Cancelled, Settle, Submit, Submitted
 from timewheel.wheel import ticker
 from timewheel.work import lifecycle, settling, worker
-from timewheel_storage import memory, memory_batch, memory_claims, memory_journal, memory_verbs
+from timewheel_storage import memory, memory_batch, memory_claims, memory_flow, memory_journal, memory_verbs
 from timewheel_storage.sqlite import batch as sqlite_batch
 from timewheel_storage.sqlite import write_settle, write_verbs
 
@@ -185,7 +185,7 @@ _bug(
 _bug(
     "key ignored",
     "a submission under a key that is held makes a second job",
-    edit(memory_batch.Batch, "_holder", "if key not in self._journal.keys:", "if True:"),
+    edit(memory_flow.Submits, "_holder", "if key not in self._journal.keys:", "if True:"),
     "I4",
     20,
 )

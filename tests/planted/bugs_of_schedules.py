@@ -319,7 +319,7 @@ _bug(
 _bug(
     "key not held",
     "a claim does not ask whether another job with the key runs",
-    edit(memory_claims.Claims, "_is_held", "return any(", "return False and any("),
+    edit(memory_claims.Claims, "_is_held", "self._room(job, limits) <= 0", "False"),
     "I18",
     40,
 )
