@@ -48,6 +48,7 @@ if typing.TYPE_CHECKING:
         ScheduleNotFound,
         SchedulerFailed,
         TimewheelError,
+        UniqueConflict,
         VersionConflict,
         WaitTimeout,
         WrongThread,
@@ -56,7 +57,7 @@ if typing.TYPE_CHECKING:
     from timewheel.job import Job
     from timewheel.model import CancelAnswer, JobState, RescheduleAnswer
     from timewheel.planning.policies import Misfire, Overlap
-    from timewheel.policies import Queue, Rate, Retry
+    from timewheel.policies import Queue, Rate, Retry, Unique
     from timewheel.recurrence.calendar import Calendar
     from timewheel.recurrence.choices import Fold, Gap
     from timewheel.recurrence.cron import Cron
@@ -126,6 +127,8 @@ __all__ = [
     "Throttled",
     "TimewheelError",
     "Transient",
+    "Unique",
+    "UniqueConflict",
     "VersionConflict",
     "WaitTimeout",
     "WrongThread",
@@ -145,6 +148,7 @@ _HOMES = {
     "Queue": "policies",
     "Rate": "policies",
     "Retry": "policies",
+    "Unique": "policies",
     "Calendar": "recurrence.calendar",
     "Fold": "recurrence.choices",
     "Gap": "recurrence.choices",

@@ -7,9 +7,10 @@ from datetime import datetime, timedelta
 from typing import Any, Generic, TypeVar
 
 from timewheel.handles import Attempt, Page, Pages
-from timewheel.job import Job, Snapshot, result_of
+from timewheel.job import Job, result_of
 from timewheel.lists import BulkCancel, JobQuery
 from timewheel.model import CancelAnswer, RescheduleAnswer
+from timewheel.snapshot import Snapshot
 
 R_co = TypeVar("R_co", covariant=True)
 T = TypeVar("T")

@@ -6,18 +6,15 @@
     |-- InvalidOption (TypeError)         an option that is unknown, misplaced or has a bad value
     |-- InvalidTask (TypeError)           a function that no fresh process could find, or a bad call of it
     |-- NotSerializable (TypeError)       an argument that would not come back as it went in
-    |-- JobNotFound (LookupError)
-    |-- ScheduleNotFound (LookupError)
+    |-- JobNotFound, ScheduleNotFound (LookupError)
     |-- ScheduleIdRequired                two different schedules without an id of their own; `.schedule` is the name
     |-- ScheduleExists                    there is one with this id, and `if_exists="fail"`
     |-- VersionConflict                   `if_version` named another version; `.version` is the present one
     |-- IdempotencyConflict               the key was used with another request; `.job_id` names it
+    |-- UniqueConflict                    another job of its kind stands in the way; `.job_id` names it
     |-- PartlyScheduled                   at_many stopped half way; `.jobs` are acknowledged, `.cause` says why
-    |-- WaitTimeout (TimeoutError)        each of these five carries `.job`
-    |-- JobDead, JobCancelled, JobSkipped
-    |-- ResultOmitted                     the handler succeeded, its result could not be kept
-    |-- NotStarted, NotOwner, WrongThread, ForkedScheduler, NotInJob
-    |-- SchedulerFailed                   the scheduler stopped after a fault; `.cause` is the fault
+    |-- WaitTimeout (TimeoutError), JobDead, JobCancelled, JobSkipped, ResultOmitted: each carries `.job`
+    |-- NotStarted, NotOwner, WrongThread, ForkedScheduler, NotInJob; SchedulerFailed: `.cause` is the fault
     |-- Overloaded                        a bounded queue is full (HTTP answers 429)
     `-- JournalError                      each names the journal's `.path`
         |-- JournalOwned                  another process fires its jobs; `.owner` says which
@@ -30,8 +27,7 @@
         |-- JournalUnavailable            cannot be created, opened, or is gone
         `-- JournalUnknown                the outcome of a commit is unknown: retry with the same key
 
-A message says what was wrong, with which value, and the way out. Control flow of handlers (Permanent, Transient,
-Throttled, Snooze) is not an error of timewheel: it lives in `timewheel.work.classify`.
+A message says what was wrong, with which value, and the way out. For what handlers raise see `timewheel.work.classify`.
 """
 
 from __future__ import annotations
@@ -62,7 +58,11 @@ class InvalidRule(TimewheelError, ValueError):
 
 
 class InvalidOption(TimewheelError, TypeError):
-    """An option that does not exist, stands in the wrong place, or has a value outside its range."""
+    """An option (`.field`, where it is one) that does not exist, is misplaced, or has a value outside its range."""
+
+    def __init__(self, message: str, *, field: str | None = None) -> None:
+        super().__init__(message)
+        self.field = field
 
 
 class InvalidTask(TimewheelError, TypeError):
@@ -73,12 +73,16 @@ class NotSerializable(TimewheelError, TypeError):
     """An argument that would not come back from the journal exactly as it went in."""
 
 
-class JobNotFound(TimewheelError, LookupError):
-    """No job has this id (`.job_id`, as it was given)."""
+class _OtherJob(TimewheelError):
+    """An error that names a job by its id, `.job_id`."""
 
     def __init__(self, message: str, *, job_id: str) -> None:
         super().__init__(message)
         self.job_id = job_id
+
+
+class JobNotFound(_OtherJob, LookupError):
+    """No job has this id (`.job_id`, as it was given)."""
 
 
 class _ScheduleError(TimewheelError):
@@ -109,13 +113,16 @@ class VersionConflict(_ScheduleError):
         self.version = version
 
 
-class IdempotencyConflict(TimewheelError):
+class IdempotencyConflict(_OtherJob):
     """The idempotency key was used before with a different request; `.job_id` is the job that holds it."""
 
     def __init__(self, message: str, *, key: str, job_id: str) -> None:
-        super().__init__(message)
+        super().__init__(message, job_id=job_id)
         self.key = key
-        self.job_id = job_id
+
+
+class UniqueConflict(_OtherJob):
+    """Another job stood in the way of a unique one with `on_conflict="fail"`: `.job_id`. Nothing was made."""
 
 
 class PartlyScheduled(TimewheelError):

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from timewheel.errors import InvalidOption, InvalidRule
-from timewheel.policies import Queue, Rate
+from timewheel.policies import Queue, Rate, as_rate
 from timewheel.zones import zone
 
 PERIODIC = 'write @scheduler.periodic("*/5 * * * *"), or with a rule like Every(60)'
@@ -81,9 +81,7 @@ def zone_name(tz: Any) -> str:
 
 def rate(value: Any) -> Rate | None:
     """A Rate or None. Raises InvalidOption."""
-    if value is not None and not isinstance(value, Rate):
-        raise InvalidOption(f"rate={value!r}: it must be a Rate, like Rate(10, per_s=1), or None")
-    return value
+    return as_rate("rate", value)
 
 
 def queues(value: Any) -> Mapping[str, Queue]:

@@ -24,7 +24,7 @@ class Attempt:
     """One run of a job. Instants are aware datetimes in UTC; lags are seconds on the job's own clock.
 
     dispatch_lag_s = dispatched_at - scheduled_at, start_lag_s = started_at - scheduled_at, where scheduled_at is the
-    due time that this attempt was claimed with.
+    due time that this attempt was claimed with. fault, of a failure: TRANSIENT, THROTTLED, PERMANENT or AMBIGUOUS.
     """
 
     number: int
@@ -39,6 +39,7 @@ class Attempt:
     error_kind: str | None
     reason: str | None
     policy: str | None
+    fault: str | None
 
 
 def attempt_of(record: AttemptRecord, offset_us: int) -> Attempt:
@@ -57,6 +58,7 @@ def attempt_of(record: AttemptRecord, offset_us: int) -> Attempt:
         record.error_kind,
         record.reason,
         record.policy,
+        None if record.fault is None else record.fault.upper(),
     )
 
 

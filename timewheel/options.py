@@ -7,20 +7,23 @@ all come here, so an option means the same wherever it is written.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
-from typing import Any, Literal, NoReturn, TypedDict
+from typing import Any, NoReturn
 
-from timewheel.checks import microseconds, number, printable, shown, whole
+from timewheel.checks import shown
 from timewheel.errors import InvalidOption
-from timewheel.model import PRIORITIES, RetryPolicy
-from timewheel.planning.policies import MisfireName, OverlapName
-from timewheel.policies import MAX_SECONDS, Queue, Rate, Retry, as_policy
-from timewheel.recurrence.choices import FoldName, GapName
-from timewheel.times import delay_us
+from timewheel.flow import DependencyFails
+from timewheel.model import RetryPolicy
+from timewheel.option_types import JobOptions, OneShotOptions, ScheduleOptions, TaskOptions
+from timewheel.option_values import MAX_NAME, MAX_TAGS, READERS
+from timewheel.policies import MAX_KEY, Queue, Rate, Retry, Unique, as_policy
+from timewheel.work.classify import Classifier
 
 __all__ = [
+    "MAX_KEY",
+    "MAX_NAME",
+    "MAX_TAGS",
     "JobOptions",
     "OneShotOptions",
     "Options",
@@ -29,65 +32,20 @@ __all__ = [
     "Retry",
     "ScheduleOptions",
     "TaskOptions",
+    "Unique",
     "as_policy",
     "one_shot_options",
     "task_options",
 ]
-
-MAX_TAGS = 20
-MAX_NAME = 100
-MAX_KEY = 255
-
-Tags = list[str] | tuple[str, ...] | set[str] | frozenset[str]
-
-
-class TaskOptions(TypedDict, total=False):
-    """Options of a task, the defaults of its jobs: `@scheduler.task(...)`."""
-
-    queue: str  # 1 to 100 printable characters
-    priority: int  # 0 (first) to 9
-    retry: Retry | int | None  # an int: that many attempts in all; None: one attempt
-    timeout_s: float | timedelta | None  # of one attempt, above 0; None: no limit
-    tags: Tags  # at most 20, each of 1 to 100 printable characters
-
-
-class JobOptions(TaskOptions, total=False):
-    """Options that every job has. A job's own value goes before its task's."""
-
-    concurrency_key: str | None  # 1 to 255 printable characters; of all jobs with it one runs at a time
-
-
-class OneShotOptions(JobOptions, total=False):
-    """Options of a job that runs once: `scheduler.options(...)`."""
-
-    idempotency_key: str  # 1 to 255 printable characters
-    misfire_grace_s: float  # seconds, at least 0
-
-
-class ScheduleOptions(JobOptions, total=False):
-    """Options of a schedule, and of its jobs: `scheduler.recurring(...)`, `@scheduler.periodic(rule, ...)`."""
-
-    id: str  # 1 to 200 printable characters; without it the task's name
-    tz: str | None  # of a rule given as text, like gap and fold
-    gap: GapName
-    fold: FoldName
-    misfire: MisfireName  # of slots that were missed: LATEST
-    misfire_grace_s: float  # seconds, at least 0: a slot that is reached later was missed (10)
-    catch_up_max: int  # of misfire ALL: at most so many, 1 to 1,000 (100)
-    catch_up_per_s: float | None  # of misfire ALL: so many a second (1); None: at once
-    overlap: OverlapName  # while a job of the schedule is not final: SKIP
-    jitter_s: float | timedelta  # jobs are due so much later, at most (0)
-    start: datetime | float | None  # the first instant that may be a slot
-    end: datetime | float | None  # the first instant that is none any more
-    max_runs: int | None  # jobs that the rule makes in all
-    if_exists: Literal["update", "keep", "fail"]  # declared again and different: update
 
 
 @dataclass(slots=True)
 class Options:
     """Options after their check, in the units of the model. A field that was not given is None or empty.
 
-    `retry_given` and `timeout_given` tell `retry=None` (one attempt) and `timeout_s=None` (no limit) from silence.
+    The fields that end in `given` tell `retry=None` (one attempt), `timeout_s=None` and `heartbeat_timeout_s=None` (no
+    limit) from silence. `asks_flow`: whether one was given that becomes part of the job's flow control. `expires_at`
+    and `deadline` are wall.
     """
 
     queue: str | None = None
@@ -96,15 +54,40 @@ class Options:
     retry_given: bool = False
     timeout_us: int | None = None
     timeout_given: bool = False
+    heartbeat_timeout_us: int | None = None
+    heartbeat_given: bool = False
     tags: tuple[str, ...] = ()
+    # of a job
+    expires_after_us: int | None = None
+    deadline_after_us: int | None = None
+    concurrency_key: str | None = None
+    rate_key: str | None = None
+    cost: int | None = None
+    partition_key: str | None = None
     idempotency_key: str | None = None
     misfire_grace_us: int | None = None
-    concurrency_key: str | None = None
+    unique: Unique | None = None
+    expires_at: int | None = None
+    deadline: int | None = None
+    wait_for: tuple[int, ...] | None = None
+    if_dependency_fails: DependencyFails | None = None
+    asks_flow: bool = False
+    # of a task
+    classify: Classifier | None = None
+    idempotent: bool = True
+    dependency: str | None = None
+    rate: Rate | None = None
+    concurrency: int | None = None
+    key_rate: Rate | None = None
+    key_concurrency: int | None = None
+    cancel_grace_us: int = 0
 
 
 def one_shot_options(given: Mapping[str, Any]) -> Options:
     """The options of a job that runs once, checked. Raises InvalidOption for an unknown, misplaced or bad one."""
-    return _read(given, ONE_SHOT_NAMES)
+    options = _read(given, ONE_SHOT_NAMES)
+    _check_together(options, given)
+    return options
 
 
 def task_options(given: Mapping[str, Any]) -> Options:
@@ -128,78 +111,61 @@ def _read(given: Mapping[str, Any], names: frozenset[str]) -> Options:
     options = Options()
     refuse_names(given, names)
     for name, value in given.items():
-        _READERS[name](options, value)
+        field, read = READERS[name]
+        try:
+            setattr(options, field, read(value))
+        except InvalidOption as error:
+            error.field = name
+            raise
+    options.retry_given = "retry" in given
+    options.timeout_given = "timeout_s" in given
+    options.heartbeat_given = "heartbeat_timeout_s" in given
+    options.asks_flow = not _FLOW_NAMES.isdisjoint(given)
     return options
 
 
-def _read_queue(options: Options, value: Any) -> None:
-    options.queue = printable("queue", value, MAX_NAME)
+def _check_together(options: Options, given: Mapping[str, Any]) -> None:
+    """Raise InvalidOption where two options of one job exclude each other, or one needs another."""
+    for instant, after in (("expires_at", "expires_after_s"), ("deadline", "deadline_after_s")):
+        if given.get(instant) is not None and given.get(after) is not None:
+            raise InvalidOption(
+                f"{instant}={shown(given[instant])} and {after}={shown(given[after])} say the same thing twice: give "
+                f"one of them",
+                field=after,
+            )
+    check_cost(options.cost, options.rate_key)
+    if options.if_dependency_fails is not None and options.wait_for is None:
+        raise InvalidOption(
+            f"if_dependency_fails={shown(given['if_dependency_fails'])} says what becomes of a job that waits for "
+            f"others: name them, like wait_for=[job]",
+            field="if_dependency_fails",
+        )
 
 
-def _read_priority(options: Options, value: Any) -> None:
-    options.priority = whole("priority", value, PRIORITIES[0], PRIORITIES[-1])
+def check_cost(cost: int | None, rate_key: str | None, key_rate: Rate | None = None, whose: str = "") -> None:
+    """Raise InvalidOption for a cost without a key that has it, or above what the key's rate ever lets start at once.
 
+    `key_rate`: what `whose` declares; None: not known.
+    """
+    if cost is None or cost == 1:
+        return
+    if rate_key is None:
+        raise InvalidOption(f"cost={cost} is what a start takes of a rate_key: give rate_key=..., too", field="cost")
+    if key_rate is not None and cost > key_rate.burst:
+        raise InvalidOption(
+            f"cost={cost} is above the burst of {whose}, key_rate={key_rate!r}, so that the job would never start: "
+            f"lower the cost, or declare a burst of at least {cost}",
+            field="cost",
+        )
 
-def _read_retry(options: Options, value: Any) -> None:
-    options.retry, options.retry_given = as_policy(value), True
-
-
-def _read_timeout(options: Options, value: Any) -> None:
-    options.timeout_given = True
-    if value is None:
-        options.timeout_us = None
-    elif isinstance(value, timedelta) and timedelta() < value <= timedelta(seconds=MAX_SECONDS):
-        options.timeout_us = delay_us(value)
-    else:
-        allowed = "finite seconds above 0, a timedelta above 0, or None"
-        options.timeout_us = max(1, microseconds(number("timeout_s", value, allowed, 0, MAX_SECONDS, above=True)))
-
-
-def _read_tags(options: Options, value: Any) -> None:
-    if isinstance(value, str):
-        raise InvalidOption(f"tags={shown(value)}: a str would be taken letter by letter; write tags=[{shown(value)}]")
-    if not isinstance(value, (list, tuple, set, frozenset)):
-        raise InvalidOption(f"tags={shown(value)}: it must be a list, tuple, set or frozenset of str")
-    tags = tuple(dict.fromkeys(printable("tags: tag", tag, MAX_NAME) for tag in value))
-    if len(tags) > MAX_TAGS:
-        raise InvalidOption(f"tags={shown(value)}: {len(tags)} tags; at most {MAX_TAGS} are allowed")
-    # A set has no order of its own: sorted, so that the same options always give the same record.
-    options.tags = tuple(sorted(tags)) if isinstance(value, (set, frozenset)) else tags
-
-
-def _read_idempotency_key(options: Options, value: Any) -> None:
-    options.idempotency_key = printable("idempotency_key", value, MAX_KEY)
-
-
-def _read_misfire_grace(options: Options, value: Any) -> None:
-    options.misfire_grace_us = microseconds(
-        number("misfire_grace_s", value, "finite seconds, at least 0", 0, MAX_SECONDS)
-    )
-
-
-def _read_concurrency_key(options: Options, value: Any) -> None:
-    options.concurrency_key = None if value is None else printable("concurrency_key", value, MAX_KEY)
-
-
-_READERS: dict[str, Callable[[Options, Any], None]] = {
-    "queue": _read_queue,
-    "priority": _read_priority,
-    "retry": _read_retry,
-    "timeout_s": _read_timeout,
-    "tags": _read_tags,
-    "idempotency_key": _read_idempotency_key,
-    "misfire_grace_s": _read_misfire_grace,
-    "concurrency_key": _read_concurrency_key,
-}
 
 TASK_NAMES = frozenset(TaskOptions.__annotations__)
 JOB_NAMES = frozenset(JobOptions.__annotations__)
 ONE_SHOT_NAMES = frozenset(OneShotOptions.__annotations__)
 SCHEDULE_NAMES = frozenset(ScheduleOptions.__annotations__)
-_LATER_NAMES = frozenset(
-    {"unique", "deadline", "expires_at", "wait_for", "if_dependency_fails", "heartbeat_timeout_s", "expires_after_s"}
-    | {"deadline_after_s", "rate_key", "cost", "partition_key", "classify", "idempotent", "rate", "dependency"}
-    | {"concurrency", "key_rate", "key_concurrency", "cancel_grace_s"}
+_FLOW_NAMES = frozenset(
+    {"heartbeat_timeout_s", "expires_after_s", "deadline_after_s", "rate_key", "cost", "partition_key"}
+    | {"unique", "expires_at", "deadline", "wait_for", "if_dependency_fails"}
 )
 _ELSEWHERE = {  # names that other schedulers have: how to say it here
     "calendar": "it is one of the rule; write Cron(..., calendar=...)",
@@ -223,11 +189,11 @@ def _refuse_name(name: object, names: frozenset[str]) -> NoReturn:
         raise InvalidOption(f"{start}: it is one of a schedule; write scheduler.recurring({name}=...).cron(...)")
     if name == "name":
         raise InvalidOption(f"{start}: it is one of the task; write @scheduler.task(name=...)")
-    if name in _LATER_NAMES:
-        raise InvalidOption(f"{start}: it is not available in this version; available: {_listed(names)}")
+    if name in TASK_NAMES:
+        raise InvalidOption(f"{start}: it is declared with the task; write @scheduler.task({name}=...)")
     if names is SCHEDULE_NAMES and name in _ELSEWHERE:
         raise InvalidOption(f"{start}: {_ELSEWHERE[str(name)]}")
-    near = difflib.get_close_matches(name, sorted(names)) if isinstance(name, str) else []
+    near = difflib.get_close_matches(name, sorted(names), cutoff=0.65) if isinstance(name, str) else []
     hint = f"did you mean {' or '.join(near)}?" if near else f"available: {_listed(names)}"
     raise InvalidOption(f"{start}; {hint}")
 

@@ -27,6 +27,20 @@ class QueueHandle:
         """Start its jobs again; what fell due meanwhile runs now."""
         await self._desk.set_queue(self.name, paused=False)
 
-    async def update(self, *, rate: Rate | None = None, concurrency: int | None = None) -> None:
-        """Replace its limits (None: no limit of its own) until the scheduler stops. Raises InvalidOption."""
-        await self._desk.set_queue(self.name, limits=Queue(rate=rate, concurrency=concurrency))
+    async def update(
+        self,
+        *,
+        rate: Rate | None = None,
+        concurrency: int | None = None,
+        weight: int = 1,
+        key_rate: Rate | None = None,
+        key_concurrency: int | None = None,
+    ) -> None:
+        """Replace its limits, all of them (see Queue; None: no limit of its own), until the scheduler stops.
+
+        Jobs that run go on, also where there are more of them than the new limits let run. Raises InvalidOption.
+        """
+        limits = Queue(
+            rate=rate, concurrency=concurrency, weight=weight, key_rate=key_rate, key_concurrency=key_concurrency
+        )
+        await self._desk.set_queue(self.name, limits=limits)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from timewheel.codec import dumps_call
-from timewheel.model import DEFAULT_PRIORITY, DEFAULT_QUEUE, ClockKind, JobRequest, RetryPolicy
+from timewheel.flow_requests import add_flow, flow_body
+from timewheel.model import DEFAULT_PRIORITY, DEFAULT_QUEUE, MAX_TIME_US, ClockKind, JobRequest, Now, RetryPolicy
 from timewheel.options import Options
 from timewheel.store.changes import Submit
 from timewheel.task import Task
@@ -16,6 +17,8 @@ from timewheel.tasks import TaskRegistry, check_call
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from timewheel.flow import Terms
 
 _NO_OPTIONS = Options()
 _DEFAULT_RETRY = RetryPolicy()
@@ -31,7 +34,8 @@ def make_submit(
 ) -> Submit:
     """A submission without an id, and with what was asked as its time: an instant (WALL) or a delay (STEADY).
 
-    Raises InvalidTask or NotSerializable. `place` completes it.
+    Raises InvalidTask, NotSerializable; InvalidOption where an option does not fit the time or the task. `place`
+    completes it.
     """
     task, more_args, more_kwargs = registry.resolve(fn)
     if more_args or more_kwargs:
@@ -53,17 +57,22 @@ def make_submit(
         given.idempotency_key,
         concurrency_key=given.concurrency_key,
     )
+    terms = None
+    if given.asks_flow or not task.idempotent or task.heartbeat_timeout_us is not None:
+        terms = add_flow(request, given, task)
     if request.idempotency_key is not None:
-        request.digest = _digest(request)
-    return Submit(request, registry.is_adopted(task))
+        request.digest = _digest(request, terms)
+    return Submit(request, registry.is_adopted(task), terms)
 
 
-def place(submit: Submit, job_id: int, steady_now_us: int) -> Submit:
-    """Give a submission its id, and its delay an instant."""
+def place(submit: Submit, job_id: int, now: Now) -> Submit:
+    """Give a submission its id, and its delay an instant; what counts from that is put on the wall scale of now."""
     request = submit.request
     request.job_id = job_id
     if request.clock is ClockKind.STEADY:
-        request.scheduled_at += steady_now_us
+        if submit.terms is not None and request.flow is not None:
+            request.flow = submit.terms.put(request.flow, now.wall_us + request.scheduled_at, MAX_TIME_US)
+        request.scheduled_at += now.steady_us
     return submit
 
 
@@ -81,7 +90,7 @@ def _priority(given: Options, task: Task) -> int:
     return DEFAULT_PRIORITY if task.priority is None else task.priority
 
 
-def _digest(request: JobRequest) -> str:
+def _digest(request: JobRequest, terms: Terms | None) -> str:
     """The request as it was given: the delay, not the instant that was computed from it."""
     body = [
         request.task,
@@ -90,11 +99,13 @@ def _digest(request: JobRequest) -> str:
         request.priority,
         int(request.clock),
         request.scheduled_at,
-        list(request.retry),
+        [*request.retry[:-1], 1],  # a request names no version: it is the same when a later one judges its job
         request.timeout_us,
         request.misfire_grace_us,
         sorted(request.tags),
     ]
     if request.concurrency_key is not None:  # only then: the digests of requests made before there were keys stay
         body.append(request.concurrency_key)
+    if (flow := flow_body(request.flow, terms)) is not None:  # likewise
+        body.append(flow)
     return hashlib.sha256(orjson.dumps(body)).hexdigest()

@@ -5,12 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from timewheel.errors import IdempotencyConflict, InvalidOption, JobNotFound, PartlyScheduled
+from timewheel.errors import (
+    IdempotencyConflict,
+    InvalidOption,
+    JobNotFound,
+    PartlyScheduled,
+    TimewheelError,
+    UniqueConflict,
+)
 from timewheel.handles import Draft
 from timewheel.job import Job
 from timewheel.model import job_text
 from timewheel.requests import place, take_back
-from timewheel.store.changes import KeyConflict, Submit
+from timewheel.store.changes import KeyConflict, Missing, Submit, Submitted, UniqueMet
 from timewheel.store.port import Store
 
 if TYPE_CHECKING:
@@ -47,22 +54,27 @@ class Submissions:
 
     async def fetch(self, job_id: int) -> Job[Any]:
         """A new snapshot."""
+        return await self._fetch(job_id, created=False)
+
+    async def _fetch(self, job_id: int, *, created: bool) -> Job[Any]:
         self._guard(False)
         record = await self._store.job(job_id)
         if record is None:
             raise missing(job_id)
-        return Job(self._as_desk(), record)
+        return Job(self._as_desk(), record, created=created)
 
     async def submit(self, submit: Submit) -> Job[Any]:
         """Make one job durable."""
         engine = self._running()
         now = engine.now()
-        place(submit, engine.new_id(), now.steady_us)
+        place(submit, engine.new_id(), now)
         outcome = await engine.committer.submit(submit)
-        if type(outcome) is KeyConflict:
-            raise _conflict(submit, outcome)
-        if outcome.created:
-            return Job(self._as_desk(), (submit.request, now.wall_us), created=True)
+        if type(outcome) is Submitted and outcome.created:
+            if outcome.lane >= 0:
+                return Job(self._as_desk(), (submit.request, now.wall_us), created=True)
+            return await self._fetch(outcome.job_id, created=True)  # it waits for others, or ended with them
+        if (refusal := _refusal(submit, outcome)) is not None:
+            raise refusal
         return await self.fetch(outcome.job_id)
 
     async def submit_many(self, drafts: Iterable[Draft[Any]]) -> list[Job[Any]]:
@@ -75,11 +87,19 @@ class Submissions:
         jobs = [job for job in results if isinstance(job, Job)]
         causes = [cause for cause in results if isinstance(cause, BaseException)]
         if not causes:
-            return [job if job.created else await self.fetch(job.number) for job in jobs]
+            return [await self._true(job) for job in jobs]
         if not jobs:
             raise causes[0]
         message = f"{len(jobs)} of {len(results)} jobs are acknowledged (see .jobs); the first failure: {causes[0]}"
         raise PartlyScheduled(message, jobs=jobs, cause=causes[0]) from causes[0]
+
+    async def _true(self, job: Job[Any]) -> Job[Any]:
+        """The job as it stands: it may have been there before, and one that waits for others may be anything."""
+        source = job.source
+        flow = source[0].flow if isinstance(source, tuple) else source.flow
+        if job.created and (flow is None or flow.wait_for is None):
+            return job
+        return await self._fetch(job.number, created=job.created)
 
     async def submit_each(self, submits: Iterable[Submit]) -> list[Job[Any] | BaseException]:
         """Make many jobs durable; a job or an exception for each, in order."""
@@ -94,20 +114,22 @@ class Submissions:
         def placed() -> Iterable[Submit]:
             for submit in submits:
                 now = engine.now()
-                place(submit, engine.new_id(), now.steady_us)
+                place(submit, engine.new_id(), now)
                 positions[submit.request.job_id] = len(results), now.steady_us
                 results.append(Job(self._as_desk(), (submit.request, now.wall_us), created=True))
                 yield submit
 
         def each(submit: Submit, outcome: Any) -> None:
+            if type(outcome) is Submitted and outcome.created:
+                return
             position, steady_us = positions[submit.request.job_id]
             if isinstance(outcome, BaseException):
                 results[position] = outcome
                 take_back(submit, steady_us)
-            elif type(outcome) is KeyConflict:
-                results[position] = _conflict(submit, outcome)
+            elif (refusal := _refusal(submit, outcome)) is not None:
+                results[position] = refusal
                 take_back(submit, steady_us)
-            elif not outcome.created:
+            else:
                 submit.request.job_id = outcome.job_id
                 results[position] = Job(self._as_desk(), (submit.request, 0))
 
@@ -121,6 +143,23 @@ def _submits(drafts: Iterable[Draft[Any]]) -> Iterable[Submit]:
         if draft.submit.request.job_id:
             raise InvalidOption("a Draft makes one job: it was scheduled already; call scheduler.new(...) again")
         yield draft.submit
+
+
+def _refusal(submit: Submit, outcome: Any) -> TimewheelError | None:
+    """The error that an outcome is to the caller, if it is one."""
+    if type(outcome) is KeyConflict:
+        return _conflict(submit, outcome)
+    if type(outcome) is UniqueMet and outcome.conflict:
+        holder = job_text(outcome.job_id)
+        message = (
+            f"{holder} stands in the way of a unique job of task {submit.request.task!r}: wait until it has ended, or "
+            f'write on_conflict="keep", "replace" or "reschedule"'
+        )
+        return UniqueConflict(message, job_id=holder)
+    if type(outcome) is Missing:
+        text = job_text(outcome.job_id)
+        return JobNotFound(f"wait_for names {text}, which is no job of this journal; nothing was made", job_id=text)
+    return None
 
 
 def _conflict(submit: Submit, outcome: KeyConflict) -> IdempotencyConflict:

@@ -21,7 +21,8 @@ class Task:
     """A callable with a stable name, and the defaults of its jobs (None or empty: the scheduler's).
 
     is_async: it runs on the event loop, not in a thread. signature: what a call may look like; None when the callable
-    does not tell. timeout_us: microseconds.
+    does not tell. Durations are microseconds. idempotent, classify, dependency and the limits are the task's alone: a
+    job cannot have others.
     """
 
     name: str
@@ -57,4 +58,13 @@ def make_task(name: str, fn: Callable[..., Any], options: Options | None = None)
         retry=given.retry,
         timeout_us=given.timeout_us,
         tags=given.tags,
+        heartbeat_timeout_us=given.heartbeat_timeout_us,
+        cancel_grace_us=given.cancel_grace_us,
+        idempotent=given.idempotent,
+        dependency=given.dependency,
+        classify=given.classify,
+        rate=given.rate,
+        concurrency=given.concurrency,
+        key_rate=given.key_rate,
+        key_concurrency=given.key_concurrency,
     )

@@ -19,7 +19,8 @@ PUBLIC = re.findall(
     JournalNewer JournalOwned JournalTruncated JournalUnavailable JournalUnknown JournalUnsafe Misfire NotInJob NotOwner
     NotSerializable NotStarted Overlap Overloaded Page PartlyScheduled Permanent Query Queue Rate RescheduleAnswer
     ResultOmitted Retry Schedule ScheduleExists ScheduleIdRequired ScheduleNotFound ScheduleState Scheduler
-    SchedulerFailed Snooze Throttled TimewheelError Transient VersionConflict WaitTimeout WrongThread current
+    SchedulerFailed Snooze Throttled TimewheelError Transient Unique UniqueConflict VersionConflict WaitTimeout
+    WrongThread current
 """,
 )
 

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 
 from tests.planning.worlds import definitions
 from timewheel.errors import InvalidRule
+from timewheel.flow import Terms
 from timewheel.model import ClockKind, RetryPolicy
 from timewheel.planning.definition import Definition, definition_from_text
 from timewheel.planning.policies import Misfire, MisfirePolicy, Overlap
@@ -29,6 +30,7 @@ OTHER = {
     "timeout_us": 1,
     "tags": ("a",),
     "concurrency_key": "k",
+    "terms": Terms(partition_key="p"),
     "misfire": MisfirePolicy(Misfire.SKIP),
     "overlap": Overlap.ALLOW.policy,
     "jitter_us": 1,
@@ -56,6 +58,19 @@ def test_each_field_is_in_the_text():
         assert other != PLAIN
         assert other.to_text() != PLAIN.to_text()
         assert definition_from_text(other.to_text(), {}) == other
+
+
+def test_a_schedule_without_flow_control_has_the_text_that_it_always_had():
+    data = orjson.loads(PLAIN.to_text())
+    assert data["version"] == 1
+    assert "terms" not in data
+    assert replace(PLAIN, terms=Terms(cost=1)).to_text() == PLAIN.to_text()
+
+
+def test_one_with_flow_control_is_of_a_version_that_those_who_know_none_refuse():
+    text = replace(PLAIN, terms=Terms("k", 2, 3, 4, 5, False, "p")).to_text()
+    assert orjson.loads(text)["version"] == 2
+    assert definition_from_text(text, {}).terms == Terms("k", 2, 3, 4, 5, False, "p")
 
 
 def test_the_text_does_not_depend_on_the_order_of_its_making():
@@ -109,6 +124,13 @@ def without(name):
         "{}",
         edited(kind="job"),
         edited(version=2),
+        edited(version=3),
+        edited(terms={}),
+        edited(terms=Terms("k")._asdict()),
+        edited(terms={}, version=2),
+        edited(terms=None, version=2),
+        edited(terms=Terms("k")._asdict() | {"colour": 1}, version=2),
+        edited(terms=Terms(cost=2)._asdict(), version=2),
         edited(rule=5),
         edited(rule={"kind": "every", "version": 9}),
         edited(misfire={"kind": "SOMETIMES", "grace_us": 0, "catch_up_max": 1, "catch_up_per_s": None}),

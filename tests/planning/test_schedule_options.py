@@ -8,10 +8,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from timewheel.errors import InvalidOption, InvalidRule, InvalidTime, TimewheelError
+from timewheel.flow import Terms
 from timewheel.model import RetryPolicy
 from timewheel.planning.definition import Definition
 from timewheel.planning.options import schedule_options
 from timewheel.planning.policies import Misfire, MisfirePolicy, Overlap, OverlapKind, OverlapPolicy
+from timewheel.policies import Rate
 from timewheel.recurrence.choices import Fold, Gap
 from timewheel.recurrence.interval import Every
 
@@ -26,6 +28,9 @@ class Task:
     retry: RetryPolicy | None = None
     timeout_us: int | None = None
     tags: tuple[str, ...] = ()
+    heartbeat_timeout_us: int | None = None
+    idempotent: bool = True
+    key_rate: Rate | None = None
 
 
 def definition(task=None, **options):
@@ -77,6 +82,33 @@ def test_an_update_changes_what_is_given_and_nothing_else():
     assert (after.overlap, after.queue) == (before.overlap, "q")
 
 
+def test_flow_control_is_kept_as_durations_after_each_jobs_time():
+    made = definition(
+        heartbeat_timeout_s=2, expires_after_s=60, deadline_after_s=timedelta(hours=1), rate_key="k", cost=3,
+        partition_key="p",
+    )  # fmt: skip
+    assert made.terms == Terms("k", 3, 2 * SECOND, 60 * SECOND, 3600 * SECOND, True, "p")
+    assert definition().terms == Terms()
+    task = Task(heartbeat_timeout_us=5, idempotent=False)
+    assert definition(task).terms == Terms(heartbeat_timeout_us=5, idempotent=False)
+    assert definition(task, heartbeat_timeout_s=None).terms == Terms(idempotent=False)
+
+
+def test_an_update_of_flow_control_changes_what_is_given_and_nothing_else():
+    before = definition(Task(idempotent=False), rate_key="k", expires_after_s=60)
+    after = schedule_options({"cost": 3, "expires_after_s": None}).applied(before)
+    assert after.terms == Terms(rate_key="k", cost=3, idempotent=False)
+    with pytest.raises(InvalidOption, match="cost=3"):
+        schedule_options({"rate_key": None}).applied(after)
+
+
+def test_a_cost_above_the_burst_of_the_tasks_key_is_refused_since_no_job_would_ever_start():
+    task = Task(key_rate=Rate(10, burst=2))
+    assert definition(task, rate_key="k", cost=2).terms.cost == 2
+    with pytest.raises(InvalidOption, match=r"cost=3 is above the burst of the task report, .*at least 3"):
+        definition(task, rate_key="k", cost=3)
+
+
 def test_a_member_is_as_good_as_its_name():
     for kind in Misfire:
         assert definition(misfire=kind) == definition(misfire=kind.name)
@@ -110,7 +142,11 @@ def test_serialize_is_the_concurrency_key_of_the_jobs():
         ({"overlapp": "SKIP"}, InvalidOption, ["'overlapp'", "scheduler.recurring(...)", "did you mean overlap?"]),
         ({"idempotency_key": "k"}, InvalidOption, ["one of a single job", "scheduler.options(idempotency_key=...)"]),
         ({"name": "x"}, InvalidOption, ["@scheduler.task(name=...)"]),
-        ({"unique": True}, InvalidOption, ["not available in this version"]),
+        ({"unique": True}, InvalidOption, ["one of a single job", "scheduler.options(unique=...)"]),
+        ({"deadline": 1_900_000_000}, InvalidOption, ["one of a single job"]),
+        ({"key_rate": Rate(1)}, InvalidOption, ["@scheduler.task(key_rate=...)"]),
+        ({"cost": 2}, InvalidOption, ["cost=2", "rate_key=..."]),
+        ({"expires_after_s": 0}, InvalidOption, ["expires_after_s=0", "above 0"]),
         ({"priority": 10}, InvalidOption, ["priority=10", "0 to 9"]),
         ({"misfire": "latest"}, InvalidOption, ["misfire='latest'", "did you mean 'LATEST'"]),
         ({"misfire": None}, InvalidOption, ["misfire=None", "SKIP, LATEST, COALESCE, ALL"]),

@@ -91,7 +91,7 @@ def test_targets_and_misplaced_options(call, words):
         ({"name": "x"}, "write @scheduler.task(name=...)"),
         ({"priorty": 1}, "did you mean priority?"),
         ({"tz": "UTC"}, "write scheduler.recurring(tz=...)"),
-        ({"unique": True}, "is not available in this version"),
+        ({"unique": True}, "it must be a Unique, like"),
         ({"tags": "urgent"}, "write tags=['urgent']"),
         ({"priority": 10}, "from 0 to 9"),
         ({"timeout_s": 0}, "above 0"),

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import FrozenInstanceError
-from datetime import timedelta
+from dataclasses import FrozenInstanceError, dataclass
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from timewheel.errors import InvalidOption
+from timewheel.errors import InvalidOption, InvalidTime
+from timewheel.flow import DependencyFails
 from timewheel.model import MAX_TIME_US, RetryPolicy
 from timewheel.options import (
     JobOptions,
@@ -19,16 +20,30 @@ from timewheel.options import (
     Retry,
     ScheduleOptions,
     TaskOptions,
+    Unique,
     as_policy,
     one_shot_options,
     task_options,
 )
 from timewheel.planning.options import schedule_options
 
-TASK_NAMES = {"queue", "priority", "retry", "timeout_s", "tags"}
-JOB_NAMES = TASK_NAMES | {"concurrency_key"}
+COMMON_NAMES = {"queue", "priority", "retry", "timeout_s", "heartbeat_timeout_s", "tags"}
+TASK_NAMES = COMMON_NAMES | {"classify", "idempotent", "dependency", "cancel_grace_s"}
+TASK_NAMES |= {"rate", "concurrency", "key_rate", "key_concurrency"}
+JOB_NAMES = COMMON_NAMES | {"expires_after_s", "deadline_after_s"}
+JOB_NAMES |= {"concurrency_key", "rate_key", "cost", "partition_key"}
+ONCE_NAMES = {"idempotency_key", "misfire_grace_s", "unique", "expires_at", "deadline"}
+ONCE_NAMES |= {"wait_for", "if_dependency_fails"}
 RULE_NAMES = {"tz", "gap", "fold", "start", "end", "max_runs", "jitter_s"}
 POLICY_NAMES = {"misfire", "misfire_grace_s", "catch_up_max", "catch_up_per_s", "overlap"}
+
+
+@dataclass
+class Known:
+    """A job, as `wait_for` sees it."""
+
+    id: str
+    number: int
 
 
 def message(call, *args, **kwargs):
@@ -43,7 +58,7 @@ def test_the_typed_options_have_exactly_these_names():
     assert set(JobOptions.__annotations__) == JOB_NAMES
     assert set(TaskOptions.__annotations__) == TASK_NAMES
     assert set(ScheduleOptions.__annotations__) == JOB_NAMES | RULE_NAMES | POLICY_NAMES | {"id", "if_exists"}
-    assert set(OneShotOptions.__annotations__) == JOB_NAMES | {"idempotency_key", "misfire_grace_s"}
+    assert set(OneShotOptions.__annotations__) == JOB_NAMES | ONCE_NAMES
     for kind in (JobOptions, TaskOptions, OneShotOptions, ScheduleOptions):
         assert not kind.__total__
 
@@ -62,6 +77,15 @@ def test_every_option_is_read_into_the_units_of_the_model():
         "idempotency_key": "k-1",
         "misfire_grace_s": 0,
         "concurrency_key": "account-7",
+        "heartbeat_timeout_s": 2,
+        "expires_after_s": timedelta(hours=1),
+        "deadline": 1_900_000_000,
+        "rate_key": "tenant-3",
+        "cost": 7,
+        "partition_key": "tenant-3",
+        "unique": Unique(by=("key",), key="k"),
+        "wait_for": ["job-0000100000007", Known("job-0000100000008", 1 << 40 | 8), "job-0000100000007"],
+        "if_dependency_fails": "RUN",
     }
     assert one_shot_options(given) == Options(
         concurrency_key="account-7",
@@ -74,7 +98,88 @@ def test_every_option_is_read_into_the_units_of_the_model():
         tags=("b", "a"),
         idempotency_key="k-1",
         misfire_grace_us=0,
+        heartbeat_timeout_us=2 * 10**6,
+        heartbeat_given=True,
+        expires_after_us=3600 * 10**6,
+        deadline=1_900_000_000 * 10**6,
+        rate_key="tenant-3",
+        cost=7,
+        partition_key="tenant-3",
+        unique=Unique(by=("key",), key="k"),
+        wait_for=(1 << 40 | 7, 1 << 40 | 8),
+        if_dependency_fails=DependencyFails.RUN,
+        asks_flow=True,
     )
+    other = {"expires_at": datetime(2030, 1, 1, tzinfo=UTC), "deadline_after_s": 0.5}
+    read = one_shot_options(other)
+    assert (read.expires_at, read.deadline_after_us) == (1_893_456_000 * 10**6, 500_000)
+
+
+def test_every_option_of_a_task_is_read_into_the_units_of_the_model():
+    read = task_options(
+        {
+            "idempotent": False,
+            "dependency": "stripe",
+            "rate": Rate(5),
+            "concurrency": 3,
+            "key_rate": Rate(1, burst=4),
+            "key_concurrency": 2,
+            "cancel_grace_s": timedelta(seconds=1.5),
+            "heartbeat_timeout_s": 10,
+            "classify": {ValueError: "PERMANENT"},
+        }
+    )
+    assert (read.idempotent, read.dependency, read.rate, read.concurrency) == (False, "stripe", Rate(5), 3)
+    assert (read.key_rate, read.key_concurrency, read.cancel_grace_us) == (Rate(1, burst=4), 2, 1_500_000)
+    assert (read.heartbeat_timeout_us, read.heartbeat_given) == (10 * 10**6, True)
+    assert read.classify is not None
+    assert task_options({"classify": None, "cancel_grace_s": 0, "rate": None, "key_concurrency": None}) == Options()
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"heartbeat_timeout_s": None},
+        {"expires_at": None},
+        {"deadline": None, "deadline_after_s": 5},
+        {"expires_at": 1_900_000_000, "expires_after_s": None},
+        {"unique": None, "wait_for": None, "rate_key": None, "partition_key": None},
+        {"wait_for": [], "if_dependency_fails": "WAIT"},
+        {"cost": 1},
+        {"rate_key": "k", "cost": 1000},
+        {"deadline": 1_900_000_000, "expires_at": 1_900_000_001},
+    ],
+)
+def test_values_that_mean_nothing_in_particular_are_taken(given):
+    assert one_shot_options(given).asks_flow
+
+
+def test_options_of_no_flow_control_ask_for_none():
+    assert not one_shot_options({"queue": "q", "concurrency_key": "k", "misfire_grace_s": 1}).asks_flow
+
+
+def test_jobs_of_a_set_are_waited_for_in_an_order_that_is_always_the_same():
+    ids = [f"job-000010000000{n}" for n in range(8)]
+    given = [one_shot_options({"wait_for": kind(ids)}).wait_for for kind in (list, tuple, set, frozenset)]
+    assert len(set(given)) == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "field", "parts"),
+    [
+        ({"expires_at": 1_900_000_000, "expires_after_s": 5}, "expires_after_s", ["expires_at=19", "give one of"]),
+        ({"deadline": 1_900_000_000, "deadline_after_s": 5}, "deadline_after_s", ["deadline=19", "give one of them"]),
+        ({"cost": 2}, "cost", ["cost=2", "give rate_key=..."]),
+        ({"cost": 2, "rate_key": None}, "cost", ["cost=2", "give rate_key=..."]),
+        ({"if_dependency_fails": "RUN"}, "if_dependency_fails", ["'RUN'", "wait_for=[job]"]),
+    ],
+)
+def test_options_that_exclude_or_need_one_another(given, field, parts):
+    with pytest.raises(InvalidOption) as caught:
+        one_shot_options(given)
+    assert caught.value.field == field
+    for part in parts:
+        assert part in str(caught.value)
 
 
 def test_none_is_told_from_silence():
@@ -132,6 +237,26 @@ def test_timeouts(timeout, us):
         ("misfire_grace_s", True, "at least 0"),
         ("misfire_grace_s", None, "at least 0"),
         ("misfire_grace_s", "10", "at least 0"),
+        ("heartbeat_timeout_s", 0, "above 0"),
+        ("heartbeat_timeout_s", "5", "or None"),
+        ("expires_after_s", -1, "above 0"),
+        ("expires_after_s", timedelta(), "a timedelta above 0"),
+        ("deadline_after_s", math.inf, "finite seconds above 0"),
+        ("concurrency_key", "", "1 to 255"),
+        ("rate_key", "k" * 256, "1 to 255"),
+        ("rate_key", 7, "must be a str"),
+        ("cost", 0, "int from 1 to 1000"),
+        ("cost", 1001, "int from 1 to 1000"),
+        ("cost", 1.5, "int from 1 to 1000"),
+        ("cost", None, "int from 1 to 1000"),
+        ("partition_key", "", "1 to 255"),
+        ("unique", True, "Unique(by="),
+        ("unique", "key", "Unique(by="),
+        ("wait_for", "job-0000100000007", "wait_for=[job]"),
+        ("wait_for", Known("job-0000100000007", 7), "wait_for=[job]"),
+        ("wait_for", 7, "list, tuple, set or frozenset"),
+        ("if_dependency_fails", "cancel", "'CANCEL', 'RUN', 'WAIT'"),
+        ("if_dependency_fails", None, "'CANCEL', 'RUN', 'WAIT'"),
     ],
 )
 def test_a_bad_value_is_refused_with_the_field_the_value_and_the_range(name, value, allowed):
@@ -139,8 +264,52 @@ def test_a_bad_value_is_refused_with_the_field_the_value_and_the_range(name, val
     assert text.startswith(f"{name}=")
     assert repr(value)[:40] in text
     assert allowed in text
-    if name in JOB_NAMES:
+    with pytest.raises(InvalidOption) as caught:
+        one_shot_options({name: value})
+    assert caught.value.field == name
+    if name in COMMON_NAMES:
         assert message(task_options, {name: value}) == text
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "allowed"),
+    [
+        ("idempotent", 1, "True or False"),
+        ("idempotent", None, "True or False"),
+        ("dependency", "", "1 to 100"),
+        ("dependency", "d" * 101, "1 to 100"),
+        ("rate", 5, "Rate(10, per_s=1)"),
+        ("key_rate", "5/s", "Rate(10, per_s=1)"),
+        ("concurrency", 0, "from 1 to 100000"),
+        ("key_concurrency", True, "from 1 to 100000"),
+        ("cancel_grace_s", -1, "at least 0"),
+        ("cancel_grace_s", timedelta(seconds=-1), "at least 0"),
+        ("cancel_grace_s", None, "at least 0"),
+        ("classify", 5, "it must be a dict"),
+    ],
+)
+def test_a_bad_value_of_a_task_is_refused_likewise(name, value, allowed):
+    text = message(task_options, {name: value})
+    assert text.startswith(f"{name}={value!r}"[:60])
+    assert allowed in text
+
+
+@pytest.mark.parametrize("name", ["expires_at", "deadline"])
+def test_an_instant_that_is_none_is_refused_by_name(name):
+    for value, part in [(5, "timedelta(seconds=5)"), (datetime(2030, 1, 1), "naive"), ("soon", "is not a time")]:
+        with pytest.raises(InvalidTime, match=f"^{name}: ") as caught:
+            one_shot_options({name: value})
+        assert part in str(caught.value)
+
+
+def test_what_is_no_job_cannot_be_waited_for():
+    for value in ("job", "job-000010000000!", 7, None, [], object(), Known("x", "7")):
+        text = message(one_shot_options, {"wait_for": ["job-0000100000007", value]})
+        assert text.startswith("wait_for[1]=")
+        assert "job-0000100000007" in text
+    many = [Known("", number) for number in range(1, 1_002)]
+    assert "1,001 jobs; at most 1,000" in message(one_shot_options, {"wait_for": many})
+    assert len(one_shot_options({"wait_for": many[1:]}).wait_for) == 1_000
 
 
 @pytest.mark.parametrize("tags", [["a", "b"], ("a", "b"), {"b", "a"}, frozenset({"b", "a"})])
@@ -166,17 +335,18 @@ def test_bad_tags():
         (
             one_shot_options,
             "zzz",
-            ["available: concurrency_key, idempotency_key, misfire_grace_s, priority, queue, retry, tags"],
+            ["available: concurrency_key, cost, deadline, deadline_after_s, expires_after_s, expires_at, heart"],
         ),
         (one_shot_options, "name", ["@scheduler.task(name=...)"]),
-        (one_shot_options, "unique", ["not available in this version", "available:"]),
-        (one_shot_options, "wait_for", ["not available in this version"]),
+        (one_shot_options, "key_rate", ["it is declared with the task", "@scheduler.task(key_rate=...)"]),
+        (schedule_options, "idempotent", ["@scheduler.task(idempotent=...)"]),
+        (task_options, "unique", ["scheduler.options(unique=...).at(...)"]),
         (one_shot_options, "overlap", ["one of a schedule", "scheduler.recurring(overlap=...).cron(...)"]),
         (task_options, "overlap", ["@scheduler.task(...)", "scheduler.recurring(overlap=...).cron(...)"]),
         (task_options, "concurrency_key", ["scheduler.options(concurrency_key=...).at(...)"]),
         (task_options, "idempotency_key", ["@scheduler.task(...)", "scheduler.options(idempotency_key=...).at(...)"]),
         (task_options, "misfire_grace_s", ["scheduler.options(misfire_grace_s=...).at(...)"]),
-        (task_options, "heartbeat_timeout_s", ["not available in this version"]),
+        (task_options, "partition_key", ["scheduler.options(partition_key=...).at(...)"]),
         (task_options, "prioritty", ["did you mean priority?"]),
         (task_options, 5, ["5 is not an option"]),
         (schedule_options, "calendar", ["Cron(..., calendar=...)"]),
@@ -257,6 +427,11 @@ def test_rate_and_queue():
         (lambda: Queue(rate=5), ["rate=5", "Rate(10, per_s=1)"]),
         (lambda: Queue(concurrency=0), ["concurrency=0", "from 1 to 100000"]),
         (lambda: Queue(concurrency=True), ["concurrency=True"]),
+        (lambda: Queue(weight=0), ["weight=0", "from 1 to 1000"]),
+        (lambda: Queue(weight=1.5), ["weight=1.5"]),
+        (lambda: Queue(weight=None), ["weight=None"]),
+        (lambda: Queue(key_rate=5), ["key_rate=5", "Rate(10, per_s=1)"]),
+        (lambda: Queue(key_concurrency=0), ["key_concurrency=0", "from 1 to 100000"]),
     ],
 )
 def test_a_bad_limit_is_refused_when_it_is_made(make, parts):

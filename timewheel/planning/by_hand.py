@@ -88,7 +88,7 @@ class ByHand:
         jobs = []
         if verdict.fate is Fate.JOB:
             job_id = self._carrier.new_id()
-            jobs.append(request_of(definition, WantedJob(nominal, definition.clock, origin), job_id))
+            jobs.append(request_of(definition, WantedJob(nominal, definition.clock, origin), job_id, now))
         row = _row(origin, verdict.fate, now)
         row.reason, row.job_id = verdict.reason, job_id
         return PlanOccurrences(record.schedule, record.version, record.position, [row], jobs)
@@ -172,7 +172,7 @@ class ByHand:
 
     def _job(self, definition: Definition, origin: Origin, now: Now, share: int) -> JobRequest:
         wanted = WantedJob(now.on(definition.clock), definition.clock, origin)
-        job = request_of(definition, wanted, self._carrier.new_id())
+        job = request_of(definition, wanted, self._carrier.new_id(), now)
         job.concurrency_key = job.concurrency_key or f"backfill:{origin.schedule}:{share}"
         return job
 

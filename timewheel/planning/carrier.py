@@ -75,7 +75,7 @@ class Carrier:
         unknown = None
         if (made.jobs or record.state is ScheduleState.PARKED) and not self._surroundings.knows(definition.task):
             unknown = unknown_task(definition.task)
-        return Drafted(made, change_of(record, definition, made, self.new_id, unknown))
+        return Drafted(made, change_of(record, definition, made, self.new_id, now, unknown))
 
     def draft_or_park(self, kept: Kept, unfinished: Sequence[UnfinishedJob], now: Now | None = None) -> Drafted:
         """As `draft`; a schedule that cannot be planned is parked instead, with the reason. Raises nothing."""

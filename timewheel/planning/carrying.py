@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from timewheel.model import JobRequest, JobState, WaitingReason
+from timewheel.flow import NO_TERMS, Flow
+from timewheel.model import MAX_TIME_US, ClockKind, JobRequest, JobState, Now, WaitingReason
 from timewheel.planning.definition import Definition
 from timewheel.planning.overlap import is_waiter
 from timewheel.planning.policies import Misfire, OverlapKind
+from timewheel.planning.slots import offset_us
 from timewheel.schedule_records import ScheduleRecord, ScheduleState, UnfinishedJob
 from timewheel.store.changes import PlanOccurrences
 
@@ -19,8 +21,8 @@ if TYPE_CHECKING:
 MOST_REASON = 500  # characters of why a schedule is parked
 
 
-def request_of(definition: Definition, wanted: WantedJob, job_id: int) -> JobRequest:
-    """The job that a schedule makes for an occurrence."""
+def request_of(definition: Definition, wanted: WantedJob, job_id: int, now: Now) -> JobRequest:
+    """The job that a schedule makes for an occurrence; `now` is any one reading of both clocks by which it is made."""
     return JobRequest(
         job_id,
         definition.task,
@@ -34,15 +36,28 @@ def request_of(definition: Definition, wanted: WantedJob, job_id: int) -> JobReq
         tags=definition.tags,
         origin=wanted.origin,
         concurrency_key=definition.job_key,
+        flow=None if definition.terms == NO_TERMS else _flow(definition, wanted, now),
     )
 
 
+def _flow(definition: Definition, wanted: WantedJob, now: Now) -> Flow:
+    """The flow control of a job; what counts from its scheduled_at is on the wall scale, as both clocks stand now."""
+    ahead_us = offset_us(now) if wanted.clock is ClockKind.STEADY else 0
+    terms = definition.terms
+    return terms.put(terms.flow(), wanted.scheduled_at + ahead_us, MAX_TIME_US)
+
+
 def change_of(
-    record: ScheduleRecord, definition: Definition, made: Plan, new_id: Callable[[], int], parked: str | None = None
+    record: ScheduleRecord,
+    definition: Definition,
+    made: Plan,
+    new_id: Callable[[], int],
+    now: Now,
+    parked: str | None = None,
 ) -> PlanOccurrences:
     """The change that carries a plan out. `parked`: why the schedule is not planned further, if so."""
     job_ids = [new_id() for _ in made.jobs]
-    jobs = [request_of(definition, wanted, job_id) for wanted, job_id in zip(made.jobs, job_ids, strict=True)]
+    jobs = [request_of(definition, wanted, job_id, now) for wanted, job_id in zip(made.jobs, job_ids, strict=True)]
     change = PlanOccurrences(
         record.schedule, record.version, made.position, made.with_ids(job_ids), jobs,
         hold=made.hold, supersede=made.supersede,

@@ -15,7 +15,9 @@ import orjson
 
 from timewheel.checks import shown, whole
 from timewheel.errors import InvalidOption, InvalidRule
-from timewheel.model import DEFAULT_PRIORITY, DEFAULT_QUEUE, ClockKind, RetryPolicy
+from timewheel.flow import NO_TERMS, Terms
+from timewheel.model import DEFAULT_PRIORITY, DEFAULT_QUEUE, RETRY_VERSION, ClockKind, RetryPolicy
+from timewheel.options import check_cost
 from timewheel.planning.policies import Misfire, MisfirePolicy, OverlapKind, OverlapPolicy
 from timewheel.recurrence.calendar import Calendar
 from timewheel.recurrence.interval import Every
@@ -26,7 +28,8 @@ from timewheel.times import rfc3339
 
 _KIND = "schedule"
 _VERSION = 1
-_SHARED = ("retry", "misfire", "overlap")
+_VERSION_WITH_TERMS = 2  # an older timewheel would make its jobs without them
+_SHARED = ("retry", "misfire", "overlap", "terms")
 _RETRY, _MISFIRE, _OVERLAP = RetryPolicy(), MisfirePolicy(), OverlapPolicy()
 
 
@@ -61,6 +64,7 @@ class Definition:
     timeout_us: int | None = None
     tags: tuple[str, ...] = ()
     concurrency_key: str | None = None
+    terms: Terms = NO_TERMS
     misfire: MisfirePolicy = _MISFIRE
     overlap: OverlapPolicy = _OVERLAP
     jitter_us: int = 0
@@ -70,6 +74,8 @@ class Definition:
     declared: str | None = None  # "code": by @scheduler.periodic; "file": by `schedules apply`
 
     def __post_init__(self) -> None:
+        if self.retry.version != RETRY_VERSION:  # its jobs are judged by what holds when they are made
+            object.__setattr__(self, "retry", self.retry._replace(version=RETRY_VERSION))
         for name in _SHARED:  # frozen: there is no other way
             object.__setattr__(self, name, _one_of(getattr(self, name)))
         object.__setattr__(self, "rule", _one_of(self.rule, _zone_of(self.rule)))
@@ -84,6 +90,7 @@ class Definition:
             )
         if self.max_runs is not None:
             whole("max_runs", self.max_runs, 1, 10**12)
+        check_cost(self.terms.cost, self.terms.rate_key)
 
     @property
     def clock(self) -> ClockKind:
@@ -117,10 +124,12 @@ class Definition:
             "kind": _KIND,
             "version": _VERSION,
             "rule": self.rule.to_data(),
-            "retry": self.retry._asdict(),
+            "retry": self.retry._asdict() | {"version": 1},  # a schedule names no version: see __post_init__
             "misfire": self.misfire._asdict(),
             "overlap": self.overlap._asdict(),
         }
+        if data.pop("terms") != NO_TERMS:
+            data |= {"version": _VERSION_WITH_TERMS, "terms": self.terms._asdict()}
         return orjson.dumps(data, option=orjson.OPT_SORT_KEYS).decode()
 
 
@@ -131,14 +140,18 @@ def definition_from_text(text: str, calendars: Mapping[str, Calendar]) -> Defini
     calendar is not there.
     """
     data = _object(text)
-    if data.pop("kind", None) != _KIND or data.pop("version", None) != _VERSION:
+    has_terms = "terms" in data
+    if data.pop("kind", None) != _KIND or data.pop("version", None) != (_VERSION_WITH_TERMS if has_terms else _VERSION):
         raise InvalidRule(
-            f"{shown(text)} is no schedule of version {_VERSION}; a newer timewheel may have written it",
+            f"{shown(text)} is no schedule of version {_VERSION} or {_VERSION_WITH_TERMS}; a newer timewheel may have "
+            f"written it",
             field="definition",
         )
     try:
         rule = rule_from_data(data.pop("rule"), calendars)
         parts = {name: _record(kind, data.pop(name)) for name, kind in _RECORDS.items()}
+        if has_terms:
+            parts["terms"] = _record(Terms, data.pop("terms"))
         _same_fields(data, _PLAIN)
         definition = Definition(rule=rule, tags=tuple(data.pop("tags")), **data, **parts)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -192,4 +205,4 @@ def _same_fields(data: Mapping[str, Any], names: frozenset[str]) -> None:
 
 
 _RECORDS: dict[str, Callable[..., Any]] = {"retry": RetryPolicy, "misfire": _misfire, "overlap": _overlap}
-_PLAIN = frozenset(field.name for field in fields(Definition)) - {"rule", *_RECORDS}
+_PLAIN = frozenset(field.name for field in fields(Definition)) - {"rule", "terms", *_RECORDS}

@@ -14,11 +14,12 @@ from typing import Any, Protocol
 from timewheel import zones
 from timewheel.checks import microseconds, number, printable, shown, whole
 from timewheel.errors import InvalidOption, InvalidTime
+from timewheel.flow import Terms
 from timewheel.model import DEFAULT_PRIORITY, DEFAULT_QUEUE, RetryPolicy
-from timewheel.options import SCHEDULE_NAMES, Options, job_options, refuse_names
+from timewheel.options import SCHEDULE_NAMES, Options, check_cost, job_options, refuse_names
 from timewheel.planning.definition import Definition
 from timewheel.planning.policies import MOST_CATCH_UP, misfire_kind, overlap_policy
-from timewheel.policies import MAX_SECONDS
+from timewheel.policies import MAX_SECONDS, Rate
 from timewheel.recurrence.choices import Fold, Gap, choice
 from timewheel.recurrence.rule import Rule
 from timewheel.times import delay_us, when_us
@@ -34,7 +35,22 @@ _MISFIRE = {
     "catch_up_max": "catch_up_max",
     "catch_up_per_s": "catch_up_per_s",
 }
-_JOB = {"queue": "queue", "priority": "priority", "retry": "retry", "timeout_s": "timeout_us", "tags": "tags"}
+_JOB = {
+    "queue": "queue",
+    "priority": "priority",
+    "retry": "retry",
+    "timeout_s": "timeout_us",
+    "tags": "tags",
+    "concurrency_key": "concurrency_key",
+}
+_TERMS = {
+    "heartbeat_timeout_s": "heartbeat_timeout_us",
+    "expires_after_s": "expires_after_us",
+    "deadline_after_s": "deadline_after_us",
+    "rate_key": "rate_key",
+    "cost": "cost",
+    "partition_key": "partition_key",
+}
 _PLAIN = {"overlap": "overlap", "jitter_s": "jitter_us", "start": "start_us", "end": "end_us", "max_runs": "max_runs"}
 
 
@@ -64,6 +80,18 @@ class Defaults(Protocol):
     @property
     def tags(self) -> tuple[str, ...]:
         """What they are found by."""
+
+    @property
+    def heartbeat_timeout_us(self) -> int | None:
+        """How long a handler may be silent."""
+
+    @property
+    def idempotent(self) -> bool:
+        """Whether an attempt whose end is not known may be repeated."""
+
+    @property
+    def key_rate(self) -> Rate | None:
+        """The rate of each rate_key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +128,11 @@ class ScheduleChoices:
             retry=task.retry or RetryPolicy(),
             timeout_us=task.timeout_us,
             tags=task.tags,
+            terms=Terms(heartbeat_timeout_us=task.heartbeat_timeout_us, idempotent=task.idempotent),
         )
-        return self.applied(plain)
+        made = self.applied(plain)
+        check_cost(made.terms.cost, made.terms.rate_key, task.key_rate, f"the task {task.name}")
+        return made
 
     def applied(self, before: Definition) -> Definition:
         """The definition with the options that were given. Raises InvalidOption where two exclude each other."""
@@ -111,8 +142,9 @@ class ScheduleChoices:
         """What `dataclasses.replace` needs for that; of the misfire policy only what was given changes."""
         found = {field: self.values[name] for name, field in _PLAIN.items() if name in self.values}
         found |= {field: getattr(self.job, field) for name, field in _JOB.items() if name in self.values}
-        if "concurrency_key" in self.values:
-            found["concurrency_key"] = self.job.concurrency_key
+        terms = {field: getattr(self.job, field) for name, field in _TERMS.items() if name in self.values}
+        if terms:
+            found["terms"] = before.terms._replace(**terms)
         misfire = {field: self.values[name] for name, field in _MISFIRE.items() if name in self.values}
         return found | ({"misfire": before.misfire._replace(**misfire)} if misfire else {})
 
