@@ -20,7 +20,7 @@ from timewheel_storage.sqlite.write_verbs import Cancels, Reschedules
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from timewheel.store.port import Stamp
 
@@ -51,12 +51,13 @@ class Batch:
         self.begins_something = not changes or bool(_BEGINNINGS & places.keys())
         self.ends_something = "settle" in places and not self.begins_something
         self._parts: list[tuple[list[int], Part]] = []
-        others: Others | None = None
+        freed: list[Callable[[], Sequence[int]]] = []
         for topic in _ORDER:
             if topic in places:
                 some: list[Any] = [changes[place] for place in places[topic]]
-                part = TakeOvers(some, changes, others) if topic == "take over" else _part(topic, some, memory)
-                others = part if isinstance(part, Others) else others
+                part = TakeOvers(some, changes, freed) if topic == "take over" else _part(topic, some, memory)
+                if isinstance(part, Submits | Plans | Others):
+                    freed.append(part.freed)
                 self._parts.append((places[topic], part))
 
     def write(self, connection: sqlite3.Connection, path: str, stamp: Stamp, boot_id: str) -> None:
@@ -99,6 +100,7 @@ _TOPICS = {
     ch.PlanOccurrences: "plan",
     ch.Claim: "claim",
     ch.Unhold: "rest",
+    ch.Defer: "rest",
     ch.SaveLimits: "rest",
     ch.PutQueue: "rest",
     ch.AddEntry: "rest",

@@ -30,7 +30,7 @@ JOB_STATES = (
     JobState.SKIPPED,
 )
 JOB_CODES = {state: code for code, state in enumerate(JOB_STATES)}
-SCHEDULED, WAITING, ACTIVE, COMPLETED, CANCELLED = range(5)
+SCHEDULED, WAITING, ACTIVE, COMPLETED, CANCELLED, DEAD, SKIPPED = range(7)
 FINAL_FROM = COMPLETED  # this code and every higher one is final
 
 ATTEMPT_STATES = (
@@ -62,7 +62,7 @@ def member(members: tuple[T, ...], code: int) -> T:
     return members[code]
 
 
-def encode(rows: Sequence[Any] | dict[str, int]) -> str:
+def encode(rows: Sequence[Any] | dict[str, int | None]) -> str:
     """Rows as one JSON text that SQLite can take apart.
 
     SQLite ends a text at a NUL, and neither knows lone surrogates: in such texts both are replaced.

@@ -9,9 +9,9 @@ from timewheel.model import WaitingReason
 from timewheel.schedule_records import Fate
 from timewheel.store.changes import Outcome, Planned, PlanOccurrences, VersionConflict
 from timewheel_storage.sqlite.codes import SCHEDULE_CODES, SCHEDULED, WAITING, ask, do, encode, rows_of
-from timewheel_storage.sqlite.kinds import Kinds, Memory
+from timewheel_storage.sqlite.places import Places
 from timewheel_storage.sqlite.records_schedules import UNREADABLE, position_text, row_values
-from timewheel_storage.sqlite.write_submit import JOBS, row_of
+from timewheel_storage.sqlite.write_submit import JOBS, JOBS_WITH_FLOW, row_of, row_of_flow
 
 if TYPE_CHECKING:
     import sqlite3
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from timewheel.model import JobRequest
     from timewheel.schedule_records import OccurrenceRecord
     from timewheel.store.port import Stamp
+    from timewheel_storage.sqlite.kinds import Memory
 
 CONFLICTS = """
 SELECT json_group_array(json_array(r.key, coalesce(s.version, 0)))
@@ -69,19 +70,24 @@ class Plans:
     def __init__(self, plans: Sequence[PlanOccurrences], memory: Memory) -> None:
         requests = [request for plan in plans for request in plan.jobs]
         self._size = len(plans)
-        self._kinds = Kinds(requests, memory)
-        kind_of = dict(zip((one.job_id for one in requests), self._kinds.places, strict=True))
-        self._waves = [_Wave(some, self._kinds, kind_of) for some in _waves(plans)]
+        self._places = Places(requests, memory)
+        request_of = {one.job_id: number for number, one in enumerate(requests)}
+        self._waves = [_Wave(some, self._places, request_of) for some in _waves(plans)]
 
     def write(self, connection: sqlite3.Connection, stamp: Stamp) -> None:
         """Write them."""
-        self._kinds.begin()
+        self._places.begin()
         for wave in self._waves:
             wave.write(connection, stamp)
 
+    def freed(self) -> list[int]:
+        """The jobs that ended because newer ones were made."""
+        outcomes = chain.from_iterable(wave.outcomes.values() for wave in self._waves)
+        return [job_id for one in outcomes if isinstance(one, Planned) for job_id in one.superseded]
+
     def outcomes(self) -> list[Outcome]:
         """The outcomes in the order of the plans, after the commit."""
-        self._kinds.learn()
+        self._places.learn()
         found = dict(chain.from_iterable(wave.outcomes.items() for wave in self._waves))
         return [found[place] for place in range(self._size)]
 
@@ -100,10 +106,10 @@ def _waves(plans: Sequence[PlanOccurrences]) -> list[dict[int, PlanOccurrences]]
 class _Wave:
     """Plans of different schedules; `outcomes` are by their place in the batch."""
 
-    def __init__(self, plans: dict[int, PlanOccurrences], kinds: Kinds, kind_of: dict[int, int]) -> None:
+    def __init__(self, plans: dict[int, PlanOccurrences], places: Places, request_of: dict[int, int]) -> None:
         self._plans = plans
-        self._kinds = kinds
-        self._kind_of = kind_of
+        self._places = places
+        self._request_of = request_of
         self._heads = encode([(plan.schedule, plan.version) for plan in plans.values()])
         self.outcomes: dict[int, Outcome] = {}
 
@@ -151,24 +157,28 @@ class _Wave:
         superseded = _supersede(connection, stamp, [one.schedule for one in makers.values() if one.supersede])
         holders = [one.schedule for one in makers.values() if one.hold]
         busy = set(rows_of(ask(connection, BUSY, (encode(holders),))[0])) if holders else set()
-        self._kinds.find(connection, (self._kind_of[job.job_id] for jobs in made.values() for job in jobs))
-        lanes, rows = self._kinds.lanes(), []
-        numbers = self._kinds.numbers()
+        self._places.find(connection, (self._request_of[job.job_id] for jobs in made.values() for job in jobs))
+        lanes, kinds = self._places.lanes(), self._places.kinds()
+        rows: dict[str, list[tuple[Any, ...]]] = {}  # by statement
         for place, jobs in made.items():
             plan, planned = plans[place], Planned([], [], superseded.get(plans[place].schedule, []))
             held = plan.hold and plan.schedule in busy
             for job in jobs:
-                kind = self._kind_of[job.job_id]
+                request = self._request_of[job.job_id]
+                state = (WAITING, WaitingReason.OVERLAP.value) if held else (SCHEDULED, None)
+                if job.flow is None:
+                    rows.setdefault(JOBS, []).append(row_of(job, kinds[request], *state))
+                else:
+                    row = row_of_flow(job, kinds[request], lanes[request], *state)
+                    rows.setdefault(JOBS_WITH_FLOW, []).append(row)
                 if held:
-                    rows.append(row_of(job, numbers[kind], WAITING, WaitingReason.OVERLAP.value))
                     planned.waiting.append(job.job_id)
                 else:
-                    rows.append(row_of(job, numbers[kind], SCHEDULED))
-                    planned.places.append((lanes[kind], job.scheduled_at, job.job_id))
+                    planned.places.append((lanes[request], job.scheduled_at, job.job_id))
                 held = plan.hold
             self.outcomes[place] = planned
-        if rows:
-            do(connection, JOBS, (encode(rows), stamp.now.wall_us))
+        for statement, some in rows.items():
+            do(connection, statement, (encode(some), stamp.now.wall_us))
 
 
 def _move(plan: PlanOccurrences) -> tuple[Any, ...]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
+from timewheel.model import WaitingReason
 from timewheel.store.changes import (
     DONE,
     KEY_KEEPING_US,
     AddEntry,
+    Defer,
     Done,
     Outcome,
     PruneKeys,
@@ -17,6 +19,7 @@ from timewheel.store.changes import (
     Unhold,
 )
 from timewheel_storage.sqlite.codes import ask, clean, do, encode, rows_of
+from timewheel_storage.sqlite.write_verbs import forget_waits
 
 if TYPE_CHECKING:
     import sqlite3
@@ -26,9 +29,10 @@ if TYPE_CHECKING:
     from timewheel.store.port import Stamp
 
 SAVE_LIMITS = """
-INSERT INTO limits (name, value) SELECT key, value FROM json_each(?1) WHERE true
+INSERT INTO limits (name, value) SELECT key, value FROM json_each(?1) WHERE type <> 'null'
 ON CONFLICT (name) DO UPDATE SET value = excluded.value
 """
+FORGET_LIMITS = "DELETE FROM limits WHERE name IN (SELECT key FROM json_each(?1) WHERE type = 'null')"
 PUT_QUEUE = """
 INSERT INTO queues (queue, settings) VALUES (?1, ?2) ON CONFLICT (queue) DO UPDATE SET settings = excluded.settings
 """
@@ -52,6 +56,36 @@ SELECT json_group_array(json_array(lane, due_at, job_id)) FROM (
 """
 UNHOLD = "UPDATE jobs SET state = 0, reason = NULL WHERE job_id IN (SELECT value FROM json_each(?1))"
 
+# r: a row of a Defer, if it still holds; with the steady lane of its job
+_DEFERRED = """
+r AS MATERIALIZED (
+    SELECT d.key, d.value ->> 2 AS due_at, j.job_id, l.queue, l.priority, l.partition FROM json_each(?1) AS d
+    CROSS JOIN jobs AS j ON j.job_id = d.value ->> 0 CROSS JOIN lanes AS l ON l.lane = j.lane
+    WHERE j.state = 0 AND j.due_at = d.value ->> 1
+)
+"""
+_STEADY = "x.queue = r.queue AND x.priority = r.priority AND x.clock = 1 AND x.partition = r.partition"
+LANES_OF_DEFERRED = f"""
+WITH {_DEFERRED}
+INSERT INTO lanes (queue, priority, clock, partition)
+SELECT r.queue, r.priority, 1, r.partition FROM r
+WHERE r.due_at IS NOT NULL AND NOT EXISTS (SELECT 1 FROM lanes AS x WHERE {_STEADY})
+GROUP BY r.queue, r.priority, r.partition ORDER BY min(r.key)
+"""
+BEFORE_DEFERS = f"""
+WITH {_DEFERRED}
+SELECT json_group_array(json_array(x.lane, r.due_at, r.job_id)) FROM r CROSS JOIN lanes AS x ON {_STEADY}
+WHERE r.due_at IS NOT NULL
+"""
+DEFERS = f"""
+WITH {_DEFERRED}
+UPDATE jobs SET
+    state = r.due_at IS NULL, reason = CASE WHEN r.due_at IS NULL THEN 'task' END,
+    due_at = coalesce(r.due_at, jobs.due_at),
+    lane = CASE WHEN r.due_at IS NULL THEN jobs.lane ELSE (SELECT x.lane FROM lanes AS x WHERE {_STEADY}) END
+FROM r WHERE jobs.job_id = r.job_id
+"""
+
 OLD_HOLDERS = """
 SELECT json_group_array(job_id) FROM (
     SELECT job_id FROM jobs WHERE holds_key = 1 AND finished_at < ?1 ORDER BY finished_at, job_id LIMIT ?2
@@ -65,7 +99,7 @@ DELETE FROM keys WHERE (task, key) IN (
 """
 FREE_HOLDERS = "UPDATE jobs SET holds_key = NULL WHERE job_id IN (SELECT value FROM json_each(?1))"
 
-Rest: TypeAlias = Unhold | SaveLimits | PutQueue | AddEntry | PruneKeys
+Rest: TypeAlias = Unhold | Defer | SaveLimits | PutQueue | AddEntry | PruneKeys
 
 
 class Others:
@@ -79,11 +113,11 @@ class Others:
         """Write them."""
         self._outcomes = [_WAYS[type(change)](connection, change, stamp) for change in self._changes]
 
-    @property
-    def released(self) -> list[int]:
-        """The jobs that Unholds made SCHEDULED."""
-        places = [place for outcome in self._outcomes if isinstance(outcome, Unheld) for place in outcome.places]
-        return [job_id for _, _, job_id in places]
+    def freed(self) -> list[int]:
+        """The jobs that Unholds made SCHEDULED: an overrun that ends gives up its key."""
+        pairs = zip(self._changes, self._outcomes, strict=True)
+        unheld = [outcome for change, outcome in pairs if isinstance(change, Unhold)]
+        return [job_id for one in unheld if isinstance(one, Unheld) for _, _, job_id in one.places]
 
     def outcomes(self) -> list[Outcome]:
         """The outcomes in the order of the changes."""
@@ -91,7 +125,10 @@ class Others:
 
 
 def _save_limits(connection: sqlite3.Connection, change: SaveLimits, _: Stamp) -> Done:
-    do(connection, SAVE_LIMITS, (encode(change.values),))
+    values = encode(change.values)
+    do(connection, SAVE_LIMITS, (values,))
+    if None in change.values.values():
+        do(connection, FORGET_LIMITS, (values,))
     return Done(len(change.values))
 
 
@@ -112,8 +149,19 @@ def _unhold(connection: sqlite3.Connection, change: Unhold, _: Stamp) -> Unheld:
     (answer,) = ask(connection, statement, (change.reason.value, tasks, job_ids, max(change.limit, 0)))
     places = [(lane, due_at, job_id) for lane, due_at, job_id in rows_of(answer)]
     if places:
-        do(connection, UNHOLD, (encode([job_id for _, _, job_id in places]),))
+        released = [job_id for _, _, job_id in places]
+        do(connection, UNHOLD, (encode(released),))
+        if change.reason is WaitingReason.DEPENDENCY:
+            forget_waits(connection, released)
     return Unheld(places)
+
+
+def _defer(connection: sqlite3.Connection, change: Defer, _: Stamp) -> Unheld:
+    rows = encode(change.rows)
+    do(connection, LANES_OF_DEFERRED, (rows,))
+    (answer,) = ask(connection, BEFORE_DEFERS, (rows,))
+    do(connection, DEFERS, (rows,))
+    return Unheld([(lane, due_at, job_id) for lane, due_at, job_id in rows_of(answer)])
 
 
 def _prune_keys(connection: sqlite3.Connection, change: PruneKeys, stamp: Stamp) -> Done:
@@ -131,5 +179,6 @@ _WAYS: dict[type, Callable[[sqlite3.Connection, Any, Stamp], Outcome]] = {
     PutQueue: _put_queue,
     AddEntry: _add_entry,
     Unhold: _unhold,
+    Defer: _defer,
     PruneKeys: _prune_keys,
 }

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from timewheel.store.changes import KEY_KEEPING_US, KeyConflict, Outcome, Submit, Submitted
-from timewheel_storage.sqlite.codes import SCHEDULED, ask, do, encode, rows_of
-from timewheel_storage.sqlite.kinds import Kinds, Memory, add_importable
+from timewheel.flow import NO_FLOW
+from timewheel.store.changes import Outcome, Reschedule, Rescheduled, Submit, Submitted, UniqueMet
+from timewheel_storage.sqlite.admission import PLAINLY, Admission, pairs
+from timewheel_storage.sqlite.codes import SCHEDULED, WAITING, do, encode
+from timewheel_storage.sqlite.kinds import Memory, add_importable
+from timewheel_storage.sqlite.places import Places
 from timewheel_storage.sqlite.records import origin_text
+from timewheel_storage.sqlite.records_flow import flow_text
+from timewheel_storage.sqlite.write_verbs import CANCELS, Reschedules, forget_waits
 
 if TYPE_CHECKING:
     import sqlite3
@@ -29,21 +34,22 @@ SELECT r.value ->> 0, k.kind, k.lane, r.value ->> 2, r.value ->> 11, r.value ->>
     r.value ->> 12
 FROM json_each(?1) AS r CROSS JOIN kinds AS k ON k.kind = r.value ->> 1
 """
-
-FREE_OLD_HOLDERS = """
-UPDATE jobs SET holds_key = NULL WHERE finished_at <= ?2 AND job_id IN (
-    SELECT k.job_id FROM json_each(?1) AS r CROSS JOIN keys AS k ON k.task = r.value ->> 0 AND k.key = r.value ->> 1
-)
+JOBS_WITH_FLOW = """
+INSERT INTO jobs (job_id, kind, lane, due_at, state, arguments, scheduled_at, created_at,
+    misfire_grace_us, tags, idempotency_key, holds_key, schedule, origin, concurrency_key, reason,
+    finished_at, flow, unique_digest)
+SELECT r.value ->> 0, k.kind, r.value ->> 13, r.value ->> 2, r.value ->> 11, r.value ->> 3,
+    r.value ->> 2, ?2, r.value ->> 4, r.value ->> 5, r.value ->> 6, r.value ->> 7, r.value ->> 8, r.value ->> 9,
+    r.value ->> 10, r.value ->> 12, CASE WHEN r.value ->> 11 > 2 THEN ?2 END, r.value ->> 14, r.value ->> 15
+FROM json_each(?1) AS r CROSS JOIN kinds AS k ON k.kind = r.value ->> 1
 """
+ADD_WAITS = "INSERT INTO waits (on_job, job_id) SELECT value ->> 0, value ->> 1 FROM json_each(?1)"
+
+FREE_OLD_HOLDERS = "UPDATE jobs SET holds_key = NULL WHERE job_id IN (SELECT value FROM json_each(?1))"
 TAKE_KEYS = """
 INSERT INTO keys (task, key, job_id, digest)
 SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3 FROM json_each(?1) WHERE true
 ON CONFLICT (task, key) DO UPDATE SET job_id = excluded.job_id, digest = excluded.digest
-WHERE (SELECT j.finished_at FROM jobs AS j WHERE j.job_id = keys.job_id) <= ?2
-"""
-HOLDERS = """
-SELECT json_group_array(json_array(k.job_id, k.digest))
-FROM json_each(?1) AS r CROSS JOIN keys AS k ON k.task = r.value ->> 0 AND k.key = r.value ->> 1
 """
 
 
@@ -51,76 +57,106 @@ class Submits:
     """The Submits of a batch.
 
     They are encoded before they cross to the connection's thread, unless they need an answer from the journal first:
-    a key, or a combination of task, queue and policy that the owner does not remember.
+    what a request names (a key, an equal job, one to wait for) must be asked for, and a combination of task, queue and
+    policy, or a partition, may be one that the owner does not remember.
     """
 
     def __init__(self, submits: Sequence[Submit], memory: Memory) -> None:
         self._memory = memory
         self._requests = [one.request for one in submits]
-        self._kinds = Kinds(self._requests, memory)
-        self._keyed = [place for place, one in enumerate(self._requests) if one.idempotency_key is not None]
-        self._ready = not self._keyed and self._kinds.known
+        self._places = Places(self._requests, memory)
+        self._admission = Admission(self._requests)
+        self._ready = not self._admission.needed and self._places.known
         self._asked = [(one.request.task, place) for place, one in enumerate(submits) if one.importable]
         self._importable: set[str] = set()
-        self._refused: dict[int, Outcome] = {}
-        self._plain = self._full = ""
+        self._moved: dict[int, Outcome] = {}
+        self._plain = self._full = self._flows = ""
         if self._ready:
             self._encode()
+
+    def freed(self) -> list[int]:
+        """The jobs that ended for a new one."""
+        return [made.replaced[0] for made in self._admission.made.values() if made.replaced is not None]
 
     def write(self, connection: sqlite3.Connection, stamp: Stamp) -> None:
         """Write them."""
         if not self._ready:
-            self._kinds.begin()
-            self._refused = self._take_keys(connection, stamp) if self._keyed else {}
-            made = [kind for place, kind in enumerate(self._kinds.places) if place not in self._refused]
-            self._kinds.find(connection, made)
+            self._places.begin()
+            if self._admission.needed:
+                self._admission.judge(connection, stamp)
+                self._take_keys(connection)
+            made = [place for place in range(len(self._requests)) if place not in self._admission.refused]
+            self._places.find(connection, made)
             self._encode()
-        if self._plain:
-            do(connection, PLAIN_JOBS, (self._plain, stamp.now.wall_us))
-        if self._full:
-            do(connection, JOBS, (self._full, stamp.now.wall_us))
-        names = {task for task, place in self._asked if place not in self._refused}
+        for statement, rows in ((PLAIN_JOBS, self._plain), (JOBS, self._full), (JOBS_WITH_FLOW, self._flows)):
+            if rows:
+                do(connection, statement, (rows, stamp.now.wall_us))
+        if self._admission.needed:
+            self._write_others(connection, stamp)
+        names = {task for task, place in self._asked if place not in self._admission.refused}
         self._importable = names - self._memory.importable
         add_importable(connection, self._importable)
 
-    def _take_keys(self, connection: sqlite3.Connection, stamp: Stamp) -> dict[int, Outcome]:
-        """Take the keys that are free, and say what becomes of the requests whose key is not."""
-        asking = [self._requests[place] for place in self._keyed]
-        rows = encode([(one.task, one.idempotency_key, one.job_id, one.digest) for one in asking])
-        free_since = stamp.now.wall_us - KEY_KEEPING_US
-        do(connection, FREE_OLD_HOLDERS, (rows, free_since))
-        do(connection, TAKE_KEYS, (rows, free_since))
-        holders = rows_of(ask(connection, HOLDERS, (rows,))[0])
-        refused: dict[int, Outcome] = {}
-        for place, one, (job_id, digest) in zip(self._keyed, asking, holders, strict=True):
-            if job_id != one.job_id:
-                same = digest == one.digest
-                refused[place] = Submitted(job_id, -1, created=False) if same else KeyConflict(job_id)
-        return refused
+    def _take_keys(self, connection: sqlite3.Connection) -> None:
+        """Take the keys of those that are made."""
+        if self._admission.free:
+            do(connection, FREE_OLD_HOLDERS, (encode(self._admission.free),))
+        taken = [
+            (one.task, one.idempotency_key, one.job_id, one.digest)
+            for place, one in enumerate(self._requests)
+            if one.idempotency_key is not None and place not in self._admission.refused
+        ]
+        if taken:
+            do(connection, TAKE_KEYS, (encode(taken),))
+
+    def _write_others(self, connection: sqlite3.Connection, stamp: Stamp) -> None:
+        """Write what becomes of jobs that were there: nobody is moved after he was replaced."""
+        admission = self._admission
+        waiting = [self._requests[place] for place, made in admission.made.items() if made.state == WAITING]
+        if waiting:
+            do(connection, ADD_WAITS, (encode(pairs(waiting)),))
+        self._moved = {}
+        for some in _rounds(admission.moves):
+            moves = Reschedules([move for _, move in some])
+            moves.write(connection, stamp)
+            for (place, _), outcome in zip(some, moves.outcomes(), strict=True):
+                self._moved[place] = _met(outcome)
+        replaced = self.freed()
+        if replaced:
+            rows = encode([(job_id, "replaced", False) for job_id in replaced])
+            do(connection, CANCELS, (rows, stamp.now.wall_us))
+            forget_waits(connection, replaced)
 
     def _encode(self) -> None:
         plain: list[tuple[Any, ...]] = []
         full: list[tuple[Any, ...]] = []
-        numbers = self._kinds.numbers()
-        for place, (one, kind) in enumerate(zip(self._requests, self._kinds.places, strict=True)):
-            if place in self._refused:
+        flows: list[tuple[Any, ...]] = []
+        refused, made, lanes = self._admission.refused, self._admission.made, self._places.lanes()
+        for place, (one, kind) in enumerate(zip(self._requests, self._places.kinds(), strict=True)):
+            if place in refused:
                 continue
-            if _is_plain(one):
-                plain.append((one.job_id, numbers[kind], one.scheduled_at, one.arguments))
+            if one.flow is not None:
+                state, reason, _ = made.get(place, PLAINLY)
+                flows.append(row_of_flow(one, kind, lanes[place], state, reason))
+            elif _is_plain(one):
+                plain.append((one.job_id, kind, one.scheduled_at, one.arguments))
             else:
-                full.append(row_of(one, numbers[kind]))
+                full.append(row_of(one, kind))
         self._plain = encode(plain) if plain else ""
         self._full = encode(full) if full else ""
+        self._flows = encode(flows) if flows else ""
 
     def outcomes(self) -> list[Outcome]:
         """The outcomes in the order of the Submits, after the commit."""
-        self._kinds.learn(self._importable)
-        lanes = self._kinds.lanes()
+        self._places.learn(self._importable)
+        lanes = self._places.lanes()
         outcomes: list[Outcome] = [
-            Submitted(one.job_id, lanes[kind], created=True)
-            for one, kind in zip(self._requests, self._kinds.places, strict=True)
+            Submitted(one.job_id, lane, created=True) for one, lane in zip(self._requests, lanes, strict=True)
         ]
-        for place, outcome in self._refused.items():
+        for place, made in self._admission.made.items():
+            lane = lanes[place] if made.state == SCHEDULED else -1
+            outcomes[place] = Submitted(self._requests[place].job_id, lane, True, *(made.replaced or ()))
+        for place, outcome in (self._admission.refused | self._moved).items():
             outcomes[place] = outcome
         return outcomes
 
@@ -153,3 +189,32 @@ def row_of(one: JobRequest, kind: int, state: int = SCHEDULED, reason: str | Non
         state,
         reason,
     )
+
+
+def row_of_flow(
+    one: JobRequest, kind: int, lane: int, state: int = SCHEDULED, reason: str | None = None
+) -> tuple[Any, ...]:
+    """A new job with flow control as JOBS_WITH_FLOW takes it."""
+    flow = one.flow or NO_FLOW
+    digest = None if flow.unique is None else flow.unique.digest
+    return (*row_of(one, kind, state, reason), lane, flow_text(flow), digest)
+
+
+def _rounds(moves: Sequence[tuple[int, Reschedule]]) -> list[list[tuple[int, Reschedule]]]:
+    """The moves in rounds, each with one of any job at most."""
+    rounds: list[list[tuple[int, Reschedule]]] = []
+    turns: dict[int, int] = {}
+    for place, move in moves:
+        turn = turns[move.job_id] = turns.get(move.job_id, -1) + 1
+        if turn == len(rounds):
+            rounds.append([])
+        rounds[turn].append((place, move))
+    return rounds
+
+
+def _met(moved: Outcome) -> UniqueMet:
+    """What a submission says that moved the job in its way."""
+    if not isinstance(moved, Rescheduled):
+        raise AssertionError(f"moved, and unknown: {moved}")
+    place = (moved.lane, moved.due_at) if moved.lane >= 0 else None
+    return UniqueMet(moved.job_id, False, place, moved.was_scheduled)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from timewheel.store.port import Stamp
 
 BEFORE_CANCELS = """
-SELECT json_group_array(json_array(r.key, j.state, j.attempt))
+SELECT json_group_array(json_array(r.key, j.state, j.attempt)), max(j.state = 1 AND j.reason = 'dependency')
 FROM json_each(?1) AS r CROSS JOIN jobs AS j ON j.job_id = r.value ->> 0
 """
 
@@ -40,27 +40,27 @@ r AS MATERIALIZED (
     FROM json_each(?1)
 ),
 m AS MATERIALIZED (
-    SELECT r.*, k.queue, k.priority, j.attempt, j.state, j.state = 1 AND j.reason IN ('overlap', 'key') AS stays,
-        j.state = 0 OR (j.state = 1 AND j.reason IN ('unresolvable', 'overlap', 'key'))
+    SELECT r.*, l.queue, l.priority, l.partition, j.attempt, j.state,
+        j.state = 1 AND j.reason IN ('overlap', 'key', 'task', 'dependency') AS stays,
+        j.state = 0 OR (j.state = 1 AND j.reason IN ('unresolvable', 'overlap', 'key', 'task', 'dependency'))
         OR (j.state = 2 AND NOT r.entered) AS moves
-    FROM r CROSS JOIN jobs AS j ON j.job_id = r.job_id CROSS JOIN kinds AS k ON k.kind = j.kind
+    FROM r CROSS JOIN jobs AS j ON j.job_id = r.job_id CROSS JOIN lanes AS l ON l.lane = j.lane
 )
 """
 
+_ITS_LANE = "l.queue = m.queue AND l.priority = m.priority AND l.clock = m.clock AND l.partition = m.partition"
 LANES_OF_MOVES = f"""
 WITH {_MOVES}
-INSERT INTO lanes (queue, priority, clock)
-SELECT m.queue, m.priority, m.clock FROM m
-WHERE m.moves AND NOT EXISTS (
-    SELECT 1 FROM lanes AS l WHERE l.queue = m.queue AND l.priority = m.priority AND l.clock = m.clock
-)
-GROUP BY m.queue, m.priority, m.clock ORDER BY min(m.key)
+INSERT INTO lanes (queue, priority, clock, partition)
+SELECT m.queue, m.priority, m.clock, m.partition FROM m
+WHERE m.moves AND NOT EXISTS (SELECT 1 FROM lanes AS l WHERE {_ITS_LANE})
+GROUP BY m.queue, m.priority, m.clock, m.partition ORDER BY min(m.key)
 """
 
 BEFORE_MOVES = f"""
 WITH {_MOVES}
 SELECT json_group_array(json_array(m.key, m.moves, m.stays, m.state, m.attempt, l.lane))
-FROM m LEFT JOIN lanes AS l ON l.queue = m.queue AND l.priority = m.priority AND l.clock = m.clock
+FROM m LEFT JOIN lanes AS l ON {_ITS_LANE}
 """
 
 MOVES = f"""
@@ -68,13 +68,20 @@ WITH {_MOVES}
 UPDATE jobs SET
     state = CASE WHEN m.stays THEN 1 ELSE 0 END, reason = CASE WHEN m.stays THEN jobs.reason END,
     version = version + 1, clock = m.clock, scheduled_at = m.scheduled_at,
-    lane = (SELECT l.lane FROM lanes AS l WHERE l.queue = m.queue AND l.priority = m.priority AND l.clock = m.clock),
+    lane = (SELECT l.lane FROM lanes AS l WHERE {_ITS_LANE}),
     due_at = m.scheduled_at,
     attempt_state = CASE WHEN jobs.state = 2 THEN 7 ELSE attempt_state END,
     attempt_reason = CASE WHEN jobs.state = 2 THEN 'rescheduled' ELSE attempt_reason END,
     ended_at = CASE WHEN jobs.state = 2 THEN ?2 ELSE ended_at END
 FROM m WHERE jobs.job_id = m.job_id AND m.moves
 """
+
+FORGET_WAITS = "DELETE FROM waits WHERE job_id IN (SELECT value FROM json_each(?1))"
+
+
+def forget_waits(connection: sqlite3.Connection, job_ids: Sequence[int]) -> None:
+    """Forget for whom these jobs waited, if they did: they do so no longer."""
+    do(connection, FORGET_WAITS, (encode(job_ids),))
 
 
 class Cancels:
@@ -87,8 +94,10 @@ class Cancels:
 
     def write(self, connection: sqlite3.Connection, stamp: Stamp) -> None:
         """Write them."""
-        self._answer = ask(connection, BEFORE_CANCELS, (self._rows,))[0]
+        self._answer, waits = ask(connection, BEFORE_CANCELS, (self._rows,))
         do(connection, CANCELS, (self._rows, stamp.now.wall_us))
+        if waits:
+            forget_waits(connection, [one.job_id for one in self._cancels])
 
     def outcomes(self) -> list[Outcome]:
         """The outcomes in the order of the Cancels."""
