@@ -66,10 +66,11 @@ if typing.TYPE_CHECKING:
     from timewheel.schedule import Schedule
     from timewheel.schedule_records import ScheduleState
     from timewheel.scheduler import Scheduler
-    from timewheel.work.classify import Permanent, Snooze, Throttled, Transient
     from timewheel.work.context import current
+    from timewheel.work.signals import Ambiguous, Permanent, Snooze, Throttled, Transient
 
 __all__ = [
+    "Ambiguous",
     "Calendar",
     "CancelAnswer",
     "Civil",
@@ -158,10 +159,11 @@ _HOMES = {
     "Schedule": "schedule",
     "ScheduleState": "schedule_records",
     "Scheduler": "scheduler",
-    "Permanent": "work.classify",
-    "Snooze": "work.classify",
-    "Throttled": "work.classify",
-    "Transient": "work.classify",
+    "Ambiguous": "work.signals",
+    "Permanent": "work.signals",
+    "Snooze": "work.signals",
+    "Throttled": "work.signals",
+    "Transient": "work.signals",
     "current": "work.context",
 }
 

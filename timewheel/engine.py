@@ -164,8 +164,8 @@ class Engine:
     # ---- keeping it running ------------------------------------------------------------------------------------------
 
     def _clock_changed(self) -> None:
-        self.ticker.look()
-        self.loader.look()
+        for doer in (self.ticker, self.loader, self.worker):
+            doer.look()
 
     # ---- what the doers tell -----------------------------------------------------------------------------------------
 

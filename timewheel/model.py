@@ -19,6 +19,7 @@ MAX_TIME_US = 253_402_300_799 * SECOND_US  # 9999-12-31T23:59:59Z, the last seco
 PRIORITIES = range(10)
 DEFAULT_PRIORITY = 5
 DEFAULT_QUEUE = "default"
+RETRY_VERSION = 2  # of the policies that new jobs get; see `timewheel.work.backoff` for what each version says
 LAST_CHANCE_LOSSES = 3  # a job whose attempts were lost this often runs alone; one more loss makes it DEAD
 
 
@@ -164,7 +165,7 @@ class RetryPolicy(NamedTuple):
     jitter: float = 1.0
     give_up_after_us: int | None = None
     kind: str = "exponential"
-    version: int = 1
+    version: int = RETRY_VERSION
 
 
 class OriginKind(StrEnum):

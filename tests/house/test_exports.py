@@ -13,7 +13,7 @@ from timewheel import errors
 PUBLIC = re.findall(
     r"\w+",
     """
-    Calendar CancelAnswer Civil Cron Draft Every Fold ForkedScheduler Gap IdempotencyConflict InvalidOption
+    Ambiguous Calendar CancelAnswer Civil Cron Draft Every Fold ForkedScheduler Gap IdempotencyConflict InvalidOption
     InvalidRule InvalidTask InvalidTime
     Job JobCancelled JobDead JobNotFound JobSkipped JobState JournalBusy JournalCorrupt JournalError JournalFull
     JournalNewer JournalOwned JournalTruncated JournalUnavailable JournalUnknown JournalUnsafe Misfire NotInJob NotOwner

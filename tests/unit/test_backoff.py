@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from timewheel.model import SECOND_US, RetryPolicy
-from timewheel.work.backoff import delay_us, gives_up, retries_left
+from timewheel.work.backoff import delay_us, gives_up, retries_left, throttled_delay_us
 
 ALMOST_ONE = math.nextafter(1.0, 0.0)
 PLAIN = RetryPolicy(base_us=SECOND_US, factor=2.0, cap_us=3600 * SECOND_US, jitter=0.0)
@@ -110,3 +110,36 @@ def test_the_cap_is_exact_where_floats_are_not() -> None:
 @pytest.mark.parametrize("n", [1, 2, 50])
 def test_without_a_base_there_is_nothing_to_grow(n: int) -> None:
     assert delay_us(RetryPolicy(base_us=0, cap_us=1000, jitter=0.0), n, ALMOST_ONE) == 0
+
+
+DAY_US = 24 * 3600 * SECOND_US
+
+
+def test_a_throttled_failure_counts_double() -> None:
+    got = [throttled_delay_us(PLAIN, n, ALMOST_ONE, 0) // SECOND_US for n in range(1, 9)]
+    assert got == [2, 8, 32, 128, 512, 2048, 3600, 3600]
+    assert [throttled_delay_us(PLAIN._replace(version=1), n, 0.0, 0) // SECOND_US for n in range(1, 5)] == [1, 2, 4, 8]
+
+
+def test_those_who_were_told_the_same_moment_do_not_come_back_together() -> None:
+    policy = RetryPolicy()
+    assert throttled_delay_us(policy, 1, 0.0, 60 * SECOND_US) == 60 * SECOND_US
+    assert throttled_delay_us(policy, 1, 0.5, 60 * SECOND_US) == 61 * SECOND_US
+    assert throttled_delay_us(policy, 1, ALMOST_ONE, 60 * SECOND_US) == 62 * SECOND_US
+    assert throttled_delay_us(policy, 1, ALMOST_ONE, DAY_US) == DAY_US
+    assert throttled_delay_us(policy._replace(version=1), 1, 0.5, 60 * SECOND_US) == 60 * SECOND_US
+
+
+@given(POLICIES, st.integers(1, 10**9), st.floats(0, 1, exclude_max=True), st.integers(0, DAY_US), st.integers(1, 3))
+def test_i14_a_throttled_retry_is_within_its_bounds(
+    policy: RetryPolicy, n: int, u: float, asked: int, version: int
+) -> None:
+    policy = policy._replace(version=version)
+    plain, got = delay_us(policy, n, 0.0), throttled_delay_us(policy, n, u, asked)
+    assert asked <= got
+    assert policy.base_us <= got <= max(policy.cap_us, DAY_US)
+    assert got <= max(policy.cap_us, asked + policy.cap_us - policy.base_us), "no later than asked and its own spread"
+    assert got >= plain or policy.factor < 1, "never sooner than another failure's earliest"
+    assert throttled_delay_us(policy, n, u, 0) <= got
+    if version == 1:
+        assert got == max(delay_us(policy, n, u), asked)

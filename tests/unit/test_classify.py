@@ -11,9 +11,11 @@ import pytest
 from timewheel.errors import InvalidTime, TimewheelError
 from timewheel.model import MAX_TIME_US
 from timewheel.work.classify import (
+    AMBIGUOUS,
     MAX_RETRY_AFTER_US,
     PERMANENT,
     RETRYABLE,
+    Ambiguous,
     HandlerSignal,
     Permanent,
     Snooze,
@@ -67,10 +69,6 @@ class OwnPermanent(Permanent):
         pass
 
 
-class HttpError(Exception):
-    retry_after = 30
-
-
 def nested(depth: int, leaf: Exception) -> Exception:
     for _ in range(depth):
         leaf = ExceptionGroup("more", [leaf])
@@ -109,7 +107,6 @@ def spoiled(error: Exception, **attributes: object) -> Exception:
         nested(5000, Permanent("x")),
         NeedsTwo(1, 2),
         Hostile(),
-        HttpError(),
         LazySnooze(),
         BadSnooze(),
         spoiled(Snooze(1), delay_us="soon"),
@@ -206,9 +203,30 @@ def test_throttled_without_sense_is_throttled_all_the_same() -> None:
 
 
 def test_they_are_ordinary_exceptions_with_their_message() -> None:
-    for kind in (Permanent, Transient, Throttled):
+    for kind in (Permanent, Transient, Throttled, Ambiguous):
         assert issubclass(kind, HandlerSignal)
         assert str(kind("the reason")) == "the reason"
     assert not issubclass(HandlerSignal, TimewheelError)
     assert str(Snooze(2)) == "snoozed for 2 s"
     assert str(Snooze(timedelta(seconds=2))) == "snoozed for 0:00:02"
+
+
+class OwnAmbiguous(Ambiguous):
+    def __init__(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        Ambiguous("x"),
+        Ambiguous(),
+        OwnAmbiguous(),
+        ExceptionGroup("g", [ValueError(), Ambiguous("x")]),
+        ExceptionGroup("g", [Permanent("x"), Ambiguous("x")]),
+        nested(50, OwnAmbiguous()),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_ambiguous(error: BaseException) -> None:
+    assert classify(error) == AMBIGUOUS == Verdict(VerdictKind.AMBIGUOUS, 0)

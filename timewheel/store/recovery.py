@@ -16,7 +16,8 @@ from timewheel.events import Recovered
 from timewheel.model import AttemptRecord, AttemptState, JobRecord, JobState, Now, WaitingReason
 from timewheel.store.changes import AddEntry, Settle, TakeOver, Unheld, Unhold
 from timewheel.store.port import JobFilter
-from timewheel.work.lifecycle import NOT_ENTERED, Counters, decide_lost
+from timewheel.work.fingerprint import fingerprint_of
+from timewheel.work.lifecycle import NOT_ENTERED, Counters, Terms, decide_lost
 
 if TYPE_CHECKING:
     from timewheel.store.port import Store
@@ -111,7 +112,8 @@ class Recovery:
 
     def _loss(self, job: JobRecord, attempt: AttemptRecord) -> Settle:
         now = self._now()
-        decision = decide_lost(Counters(job.failures, job.losses, job.first_failed_at), now.steady_us)
+        counters = Counters(job.failures, job.losses, job.first_failed_at)
+        decision = decide_lost(counters, now.steady_us, Terms.of(job.flow, now))
         return Settle(
             job.job_id,
             attempt.number,
@@ -126,4 +128,6 @@ class Recovery:
             finished_at=now.wall_us,
             error="its owner disappeared while it ran",
             error_kind="Lost",
+            fault=None if decision.fault is None else decision.fault.value,
+            fingerprint=fingerprint_of("Lost", job.task),
         )

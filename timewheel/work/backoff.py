@@ -1,13 +1,24 @@
 """When is a failed attempt tried again? Exponential back-off with jitter, for any number of failures.
 
     n     = failures that spent the retry budget, this one included
-    d     = max(base, min(cap / (1 + jitter), base * factor^(n - 1)))
+    m     = n; of a throttled failure 2 n (version 2)
+    d     = max(base, min(cap / (1 + jitter), base * factor^(m - 1)))
     delay = a uniform pick from [d, min(cap, d * (1 + jitter))]
+
+A throttled failure backs off harder: with factor 2 it waits 2, 8, 32... times the base where another waits 1, 2, 4. One
+that names its earliest retry is never tried before that, and what `delay` has above d is added to it (version 2), so
+that those who were all told the same moment do not come back together: its delay is the larger of `delay` and
+retry_after + delay - d, where the latter is cut at 24 h. Only a retry_after takes a retry beyond the cap.
+
+    version 1    m = n always; a throttled failure waits for the later of delay and retry_after
+    version 2    as above
+
+A job keeps the policy that it was made with, and its version: what was recorded is never read anew.
 
 The formula is ours, after "Exponential Backoff And Jitter" (M. Brooker, AWS Architecture Blog, 2015). It differs from
 that page's "full jitter" in its floor (a retry never comes before `base`) and in where it meets the cap: d stops at
 cap / (1 + jitter), so that retries are spread over a whole band there too instead of piling up on the cap itself.
-With jitter 0 it is the plain min(cap, base * factor^(n - 1)).
+With jitter 0 it is the plain min(cap, base * factor^(m - 1)).
 
 The power is never computed before it is known to lie below the cap: exponents are compared instead, so that no n and no
 factor overflows.
@@ -17,6 +28,8 @@ from __future__ import annotations
 
 import math
 from typing import TYPE_CHECKING
+
+from timewheel.work.signals import MAX_RETRY_AFTER_US
 
 if TYPE_CHECKING:
     from timewheel.model import RetryPolicy
@@ -42,6 +55,18 @@ def delay_us(policy: RetryPolicy, failures: int, u: float) -> int:
     low = min(max(round(_floor(policy, failures)), policy.base_us), policy.cap_us)
     high = max(low, round(min(policy.cap_us, low * (1 + policy.jitter))))
     return min(high, low + int(u * (high - low + 1)))
+
+
+def throttled_delay_us(policy: RetryPolicy, failures: int, u: float, retry_after_us: int) -> int:
+    """How long to wait after failure number `failures`, if it was a throttled one: see the module.
+
+    Within [base, cap], or beyond as far as `retry_after_us` (at most 24 h; 0: none was named) asks for it.
+    """
+    if policy.version < 2:
+        return max(delay_us(policy, failures, u), retry_after_us)
+    delay = delay_us(policy, 2 * failures, u)
+    spread = delay - delay_us(policy, 2 * failures, 0.0)
+    return max(delay, min(retry_after_us + spread, MAX_RETRY_AFTER_US))
 
 
 def retries_left(policy: RetryPolicy, failures: int) -> bool:

@@ -11,16 +11,20 @@ import logging
 from contextvars import ContextVar, Token
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from timewheel.errors import NotInJob
+import orjson
+
+from timewheel.checks import shown
+from timewheel.errors import NotInJob, NotSerializable
 from timewheel.model import ClockKind, job_text
 from timewheel.times import utc_datetime
 
 if TYPE_CHECKING:
-    from collections.abc import MutableMapping
+    from collections.abc import Callable, MutableMapping
     from datetime import datetime
 
     from timewheel.model import Origin
 
+MAX_PROGRESS_BYTES = 4 * 1024
 _LOGGER = logging.getLogger("timewheel.task")
 
 
@@ -48,16 +52,20 @@ class JobContext:
     """What a running handler may know of its job.
 
     Made with the job's number, the attempt's number (from 1), the attempt's scheduled_at on the wall scale
-    (microseconds), the scheduler that runs it, and the occurrence it stands for, if a schedule made it, with the
-    distance of its clock from the wall's. Reading is safe from any thread.
+    (microseconds), the scheduler that runs it, the occurrence it stands for, if a schedule made it, with the distance
+    of its clock from the wall's, and its deadline on the wall scale. Everything here is safe from any thread.
     """
 
     __slots__ = (
+        "_awake_us",
+        "_beat_us",
         "_cancel_requested",
+        "_deadline_us",
         "_log",
         "_number",
         "_offset_us",
         "_origin",
+        "_progress",
         "_scheduled_us",
         "_text",
         "attempt",
@@ -72,12 +80,17 @@ class JobContext:
         scheduler: Any = None,
         origin: Origin | None = None,
         offset_us: int = 0,
+        deadline_us: int | None = None,
     ) -> None:
         self._number = number
         self._scheduled_us = scheduled_wall_us
         self._origin = origin
         self._offset_us = offset_us if origin is not None and origin.clock is ClockKind.STEADY else 0
+        self._deadline_us = deadline_us
         self._cancel_requested = False
+        self._awake_us: Callable[[], int] | None = None
+        self._beat_us = 0
+        self._progress: str | None = None
         self._text: str | None = None
         self._log: JobLog | None = None
         self.attempt = attempt
@@ -119,9 +132,45 @@ class JobContext:
         return missed_slots(self._origin, self._offset_us)
 
     @property
+    def deadline(self) -> datetime | None:
+        """When the job is given up, whatever runs then: an aware datetime in UTC, or None for never."""
+        return None if self._deadline_us is None else utc_datetime(self._deadline_us)
+
+    @property
     def cancel_requested(self) -> bool:
-        """Whether somebody asked for this job to be cancelled; a sync handler looks here from time to time."""
+        """Whether somebody asked for this job to stop: a cancel, its timeout, or the end of the scheduler's grace.
+
+        A sync handler looks here from time to time; so does an async one of a task with `cancel_grace_s`.
+        """
         return self._cancel_requested
+
+    def heartbeat(self) -> None:
+        """Say that the handler is alive: one that is silent for `heartbeat_timeout_s` is ended as timed out.
+
+        Costs a look at the clock; without `heartbeat_timeout_s` it does nothing.
+        """
+        if self._awake_us is not None:
+            self._beat_us = self._awake_us()
+
+    def progress(self, value: Any) -> None:
+        """Show how far the handler is, until its attempt ends: a small JSON value, which replaces the last one.
+
+        It is a heartbeat, too. Kept in memory only. Raises NotSerializable for a value that is no JSON, or takes more
+        than 4 KiB of JSON text.
+        """
+        try:
+            data = orjson.dumps(value)
+        except TypeError as error:
+            raise NotSerializable(f"progress({shown(value)}): {error}; give a JSON value") from None
+        if len(data) > MAX_PROGRESS_BYTES:
+            raise NotSerializable(f"progress(...): {len(data):,} bytes of JSON text; at most {MAX_PROGRESS_BYTES:,}")
+        self._progress = data.decode()
+        self.heartbeat()
+
+    @property
+    def last_progress(self) -> str | None:
+        """What `progress` was told last, as JSON text; None before that."""
+        return self._progress
 
     @property
     def log(self) -> JobLog:
@@ -164,6 +213,17 @@ def enter(context: JobContext) -> Token[JobContext]:
 def leave(token: Token[JobContext]) -> None:
     """Undo an `enter`, in the same task or thread."""
     CURRENT.reset(token)
+
+
+def listen(context: JobContext, awake_us: Callable[[], int]) -> None:
+    """Take heartbeats from now on, by a clock that counts awake microseconds; for the watch, from the loop."""
+    context._beat_us = awake_us()
+    context._awake_us = awake_us
+
+
+def last_heartbeat_us(context: JobContext) -> int:
+    """When the handler was heard last, by the clock that `listen` was given."""
+    return context._beat_us
 
 
 def request_cancel(context: JobContext) -> None:

@@ -12,67 +12,17 @@ import inspect
 import logging
 import threading
 from collections.abc import Callable
-from enum import Enum
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any
 
 from timewheel.model import Now
-from timewheel.work.context import JobContext, enter, request_cancel
+from timewheel.work.context import enter, request_cancel
+from timewheel.work.run import Run, Stopping
 
 if TYPE_CHECKING:
-    from timewheel.ports import Clock, Threads, Timer
-    from timewheel.store.changes import ClaimedJob
-    from timewheel.task import Task
+    from timewheel.ports import Clock, Threads
 
 _log = logging.getLogger("timewheel")
-
-
-class Stopping(Enum):
-    """Why we asked a running handler to stop."""
-
-    CANCEL = "cancel"
-    TIMEOUT = "timeout"
-    SHUTDOWN = "shutdown"
-
-
-class Run:
-    """One attempt on its way through a handler."""
-
-    __slots__ = (
-        "args",
-        "claimant",
-        "context",
-        "entered",
-        "handle",
-        "job",
-        "kwargs",
-        "settled",
-        "started",
-        "stopping",
-        "task",
-        "timer",
-        "withdrawn",
-    )
-
-    def __init__(self, claimant: Any, task: Task, args: list[Any], kwargs: dict[str, Any], context: JobContext) -> None:
-        self.claimant = claimant
-        self.job: ClaimedJob = claimant.job
-        self.task = task
-        self.args = args
-        self.kwargs = kwargs
-        self.context = context
-        self.handle: asyncio.Task[None] | None = None  # None: it runs in a thread
-        self.entered = task.is_async  # a sync handler is entered when a thread picks it up
-        self.started: Now | None = None
-        self.stopping: Stopping | None = None
-        self.settled = False
-        self.timer: Timer | None = None
-        self.withdrawn = False
-
-    @property
-    def unborn(self) -> bool:
-        """Whether its task has ended before its first step."""
-        return self.handle is not None and self.handle.done() and self.started is None
 
 
 Ended = Callable[[Run, BaseException | None, Any], None]
@@ -123,11 +73,27 @@ class Runner:
             run.withdrawn = not run.entered
             return run.withdrawn
 
-    def stop(self, run: Run, why: Stopping) -> None:
-        """Ask a running handler to stop: an async one gets CancelledError, a sync one can only look at its context."""
+    def stop(self, run: Run, why: Stopping, grace_s: float = 0.0) -> None:
+        """Ask a running handler to stop: an async one gets CancelledError, a sync one can only look at its context.
+
+        `grace_s`: what an async one that has begun gets to end by itself first, from the first cancel on. Any other
+        reason to stop ends that.
+        """
         if run.stopping is None:
             run.stopping = why
-        request_cancel(run.context)
+            request_cancel(run.context)
+            if grace_s > 0 and run.begun:
+                run.grace = self._clock.call_later(grace_s, lambda: self._interrupt(run))
+                return
+        elif why is Stopping.CANCEL and run.grace is not None:
+            return
+        self._interrupt(run)
+
+    @staticmethod
+    def _interrupt(run: Run) -> None:
+        grace, run.grace = run.grace, None
+        if grace is not None:
+            grace.cancel()
         if run.handle is not None and run.started is not None:
             run.handle.cancel()
 
@@ -149,6 +115,9 @@ class Runner:
             if run.stopping is not None:  # asked to stop before its first line: a task cannot be told that early
                 raise asyncio.CancelledError
             self._began(run)
+            if run.expired is not None:  # its deadline came on the way here
+                raise asyncio.CancelledError
+            run.begun = True
             enter(run.context)
             value = run.task.fn(*run.args, **run.kwargs)
             if type(value) is CoroutineType or inspect.isawaitable(value):
@@ -162,7 +131,7 @@ class Runner:
         """A sync handler gave back an awaitable: it is awaited on the loop."""
         run.handle = asyncio.current_task()
         try:
-            if run.stopping is not None:  # see _drive
+            if run.stopping is not None and run.grace is None:  # see _drive
                 raise asyncio.CancelledError
             enter(run.context)
             value = await awaitable
@@ -183,6 +152,7 @@ class Runner:
             run.entered = True
             self._in_threads += 1
         run.started = self._now()
+        run.begun = True
         self._tell(self._began, run)
         error: BaseException | None = None
         value: Any = None

@@ -6,15 +6,19 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from timewheel.codec import dumps_result
 from timewheel.failures import error_text
-from timewheel.model import SECOND_US, AttemptState, JobState, Now
+from timewheel.model import AttemptState, JobState, Now
 from timewheel.store.changes import Settle
 from timewheel.work.classify import classify
-from timewheel.work.lifecycle import Counters, Decision, Ending, EndingKind
-from timewheel.work.runner import Run, Stopping, is_cancellation
+from timewheel.work.fingerprint import fingerprint_of, kind_of, place_of
+from timewheel.work.lifecycle import NO_TERMS, Counters, Decision, Ending, EndingKind, Terms
+from timewheel.work.run import Run, Stopping
+from timewheel.work.runner import is_cancellation
 
 if TYPE_CHECKING:
     from timewheel.dispatch.gate import Claimant
 
+MOST_ERROR = 4096  # characters of an error
+STOPPED = "stopped at the end of the grace, and not tried again: it is not idempotent"
 _RETURNED = Ending(EndingKind.RETURNED)
 
 
@@ -44,7 +48,16 @@ def counters_of(run: Run) -> Counters:
     return Counters(run.job.failures, run.job.losses, run.job.first_failed_at)
 
 
-def ending_of(run: Run, error: BaseException | None) -> Ending:
+def terms_of(run: Run, now: Now) -> Terms:
+    """What else counts for this job. How an attempt ended is known for sure where its handler was never called."""
+    flow = run.job.flow
+    if flow is None:
+        return NO_TERMS
+    terms = Terms.of(flow, now)
+    return terms if run.begun else terms._replace(idempotent=True)
+
+
+def ending_of(run: Run, error: BaseException | None, wall_us: int) -> Ending:
     """How the handler ended: what we asked of it decides what its CancelledError means."""
     if run.stopping is Stopping.TIMEOUT:
         return Ending(EndingKind.TIMED_OUT)
@@ -52,7 +65,7 @@ def ending_of(run: Run, error: BaseException | None) -> Ending:
         return _RETURNED
     if is_cancellation(error) and run.stopping is not None:
         return Ending(EndingKind.CANCELLED if run.stopping is Stopping.CANCEL else EndingKind.SHUTDOWN)
-    return Ending.raised(classify(error))
+    return Ending.raised(classify(error, run.task.classify, wall_us))
 
 
 def settlement(
@@ -79,11 +92,25 @@ def settlement(
     )
     if decision.attempt_state is AttemptState.SUCCEEDED:
         change.result, change.result_omitted = dumps_result(value)
-    elif error is not None:
-        change.error_kind, change.error = error_text(error)
-    elif decision.attempt_state is AttemptState.TIMED_OUT:
-        change.error_kind, change.error = "TimeoutError", f"timed out after {(job.timeout_us or 0) / SECOND_US:g} s"
+    else:
+        _tell_error(change, run, decision, error)
     return change
+
+
+def _tell_error(change: Settle, run: Run, decision: Decision, error: BaseException | None) -> None:
+    """What went wrong, in words, and, of a failure, its class and its fingerprint."""
+    kind = place = said = None
+    if error is not None:
+        change.error_kind, change.error = error_text(error, MOST_ERROR)
+        kind, place = kind_of(error), place_of(error.__traceback__)
+    if decision.attempt_state is AttemptState.TIMED_OUT:
+        kind, said = "TimeoutError", run.expired
+    elif decision.attempt_state is AttemptState.RELEASED and decision.fault is not None:
+        kind, said = "Shutdown", STOPPED
+    if said is not None:  # and then what it raised when it was stopped, and where
+        change.error_kind, change.error = kind, f"{said}\n{change.error or ''}".strip()[:MOST_ERROR]
+    if decision.fault is not None:
+        change.fault, change.fingerprint = decision.fault.value, fingerprint_of(str(kind), place or run.task.name)
 
 
 def release_of(claimant: Claimant, reason: str, state: JobState, now: Now, epoch: int) -> Settle:

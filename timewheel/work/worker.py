@@ -17,8 +17,10 @@ from timewheel.errors import NotSerializable
 from timewheel.model import MAX_TIME_US, SECOND_US, AttemptState, ClockKind, JobState, Now, WaitingReason, job_text
 from timewheel.work.context import JobContext
 from timewheel.work.lifecycle import SHUTDOWN, Decision, Ending, EndingKind, decide
-from timewheel.work.runner import Run, Runner, Stopping
-from timewheel.work.settling import Ledger, counters_of, ending_of, release_of, settlement
+from timewheel.work.run import Run, Stopping
+from timewheel.work.runner import Runner
+from timewheel.work.settling import Ledger, counters_of, ending_of, release_of, settlement, terms_of
+from timewheel.work.watch import Watch
 
 if TYPE_CHECKING:
     from timewheel.dispatch.gate import Claimant
@@ -49,6 +51,7 @@ class Worker:
         self._find = find
         self._ledger = ledger
         self._scheduler = scheduler
+        self._watch = Watch(clock, now, self._expired)
         self._runner = Runner(threads, now, clock, began=self._began, ended=self._ended, early=self._came_early)
         self._runs: dict[int, Run] = {}  # by job id: every attempt that passed the gate and has not ended
         self._emptied = Alarm(clock)
@@ -70,7 +73,8 @@ class Worker:
             return
         offset_us = now.wall_us - now.steady_us
         wall = job.due_at if job.clock is ClockKind.WALL else job.due_at + offset_us
-        context = JobContext(job.job_id, job.attempt, wall, self._scheduler, job.origin, offset_us)
+        deadline = None if job.flow is None else job.flow.deadline
+        context = JobContext(job.job_id, job.attempt, wall, self._scheduler, job.origin, offset_us, deadline)
         run = Run(claimant, task, args, kwargs, context)
         self._runs[job.job_id] = run
         try:
@@ -96,9 +100,8 @@ class Worker:
         self._ledger.slot_free(claimant)
 
     def _began(self, run: Run) -> None:
-        timeout_us = run.job.timeout_us
-        if timeout_us is not None and not run.settled:
-            run.timer = self._clock.call_later(timeout_us / SECOND_US, lambda: self._timed_out(run))
+        if not run.settled:
+            self._watch.begin(run)
 
     # ---- the verbs ---------------------------------------------------------------------------------------------------
 
@@ -132,7 +135,11 @@ class Worker:
         """The cancel request is durable: stop the handler."""
         run = self.running(job_id)
         if run is not None:
-            self._runner.stop(run, Stopping.CANCEL)
+            self._runner.stop(run, Stopping.CANCEL, run.task.cancel_grace_us / SECOND_US)
+
+    def look(self) -> None:
+        """A clock was set: see whose deadline has come."""
+        self._watch.look()
 
     # ---- ending ------------------------------------------------------------------------------------------------------
 
@@ -142,9 +149,8 @@ class Worker:
             self._ledger.slot_free(run.claimant)
             self._ledger.overran(run.job.job_id, run.job.attempt, run.stopping is Stopping.TIMEOUT)
             return
-        ending = ending_of(run, error)
         now = self._now()
-        self._finish(run, self._judge(run, ending, now), now, error, value)
+        self._finish(run, self._judge(run, ending_of(run, error, now.wall_us), now), now, error, value)
         if isinstance(error, KeyboardInterrupt):
             self._ledger.interrupted()
 
@@ -155,7 +161,8 @@ class Worker:
             self._finish(run, self._judge(run, Ending(EndingKind.NOT_ENTERED), now), now)
 
     def _judge(self, run: Run, ending: Ending, now: Now, *, overrun: bool = False) -> Decision:
-        return decide(ending, counters_of(run), run.job.retry, now.steady_us, self._chance(), overrun=overrun)
+        counters, terms = counters_of(run), terms_of(run, now)
+        return decide(ending, counters, run.job.retry, now.steady_us, self._chance(), terms=terms, overrun=overrun)
 
     def _finish(
         self, run: Run, decision: Decision, now: Now, error: BaseException | None = None, value: Any = None
@@ -168,20 +175,22 @@ class Worker:
         self, run: Run, decision: Decision, now: Now, error: BaseException | None = None, value: Any = None
     ) -> None:
         run.settled = True
-        if run.timer is not None:
-            run.timer.cancel()
+        self._watch.end(run)
         change = settlement(run, decision, now, self._ledger.epoch, error, value)
         origin = run.job.origin
         self._ledger.settle(change, run.claimant.queue, catch_up=origin is not None and origin.catch_up)
 
-    def _timed_out(self, run: Run) -> None:
-        if run.settled:
+    def _expired(self, run: Run, why: str) -> None:
+        if run.settled or run.expired is not None:
             return
+        run.expired = why
         self._runner.stop(run, Stopping.TIMEOUT)
         if run.handle is None:
             self._overrun(run)
-        else:
-            run.timer = self._clock.call_later(OVERRUN_AFTER_S, lambda: self._overrun(run))
+            return
+        if run.timer is not None:
+            run.timer.cancel()
+        run.timer = self._clock.call_later(OVERRUN_AFTER_S, lambda: self._overrun(run))
 
     def _overrun(self, run: Run) -> None:
         if run.settled:

@@ -127,7 +127,7 @@ class Settles(BenchTests):
         [attempt] = await bench.store.attempts(1)
         assert (attempt.dispatched_at, attempt.started_at, attempt.finished_at) == (None, None, None)
         assert (attempt.dispatch_lag_us, attempt.start_lag_us, attempt.error) == (None, None, None)
-        assert attempt.policy == "exponential/1"
+        assert attempt.policy == "exponential/2"
 
     @pytest.mark.parametrize("name", sorted(SETTLES))
     async def test_every_ending(self, bench: Bench, name: str) -> None:
