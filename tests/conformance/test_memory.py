@@ -1,5 +1,7 @@
 """The conformance suite on the model."""
 
+from collections import Counter
+
 import pytest
 
 from tests.conformance.factories import MemoryHooks
@@ -12,6 +14,16 @@ from timewheel_storage.memory import MemoryStore
 
 class TestMemoryStore(MemoryHooks, StoreConformance):
     """Every topic of the suite."""
+
+
+def test_no_topic_hides_a_test_of_another():
+    """They are bases of one class: of two methods with one name only the first would run."""
+    topics = [
+        topic for topic in StoreConformance.__mro__ if topic.__module__.startswith("timewheel.testing.conformance.")
+    ]
+    names = Counter(name for topic in topics for name in vars(topic) if name.startswith("test_"))
+    assert len(names) > 300
+    assert [name for name, times in names.items() if times > 1] == []
 
 
 async def test_the_same_object_serves_one_scheduler_after_another():

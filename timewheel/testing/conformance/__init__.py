@@ -22,12 +22,22 @@ _TOPICS = (
     "batches",
     "claims",
     "concurrency",
+    "deferrals",
+    "dependencies",
+    "faults",
+    "flows",
     "holds",
+    "key_limits",
     "keys",
     "ledgers",
+    "letter_lists",
+    "letters",
     "lists",
+    "operations",
     "ownership",
+    "partitions",
     "plans",
+    "pruning",
     "reads",
     "requests",
     "rest",
@@ -35,6 +45,8 @@ _TOPICS = (
     "settles",
     "submits",
     "successions",
+    "unique_conflicts",
+    "uniques",
     "verbs",
     "waits",
 )
@@ -45,12 +57,22 @@ from timewheel.testing.conformance.batches import Batches  # noqa: E402
 from timewheel.testing.conformance.bench import Bench, DumpableStore, Hooks  # noqa: E402
 from timewheel.testing.conformance.claims import Claims  # noqa: E402
 from timewheel.testing.conformance.concurrency import Concurrency  # noqa: E402
+from timewheel.testing.conformance.deferrals import Deferrals  # noqa: E402
+from timewheel.testing.conformance.dependencies import DependenciesOfJobs  # noqa: E402
+from timewheel.testing.conformance.faults import Faults  # noqa: E402
+from timewheel.testing.conformance.flows import Flows  # noqa: E402
 from timewheel.testing.conformance.holds import Holds  # noqa: E402
+from timewheel.testing.conformance.key_limits import LimitsOfKeys  # noqa: E402
 from timewheel.testing.conformance.keys import Keys  # noqa: E402
 from timewheel.testing.conformance.ledgers import Ledgers  # noqa: E402
+from timewheel.testing.conformance.letter_lists import LetterLists  # noqa: E402
+from timewheel.testing.conformance.letters import Letters  # noqa: E402
 from timewheel.testing.conformance.lists import Lists  # noqa: E402
+from timewheel.testing.conformance.operations import Operations  # noqa: E402
 from timewheel.testing.conformance.ownership import Owning  # noqa: E402
+from timewheel.testing.conformance.partitions import Partitions  # noqa: E402
 from timewheel.testing.conformance.plans import Plans  # noqa: E402
+from timewheel.testing.conformance.pruning import Pruning  # noqa: E402
 from timewheel.testing.conformance.reads import Reads  # noqa: E402
 from timewheel.testing.conformance.requests import CancelRequests  # noqa: E402
 from timewheel.testing.conformance.rest import Rest  # noqa: E402
@@ -58,6 +80,8 @@ from timewheel.testing.conformance.schedules import Schedules  # noqa: E402
 from timewheel.testing.conformance.settles import Settles  # noqa: E402
 from timewheel.testing.conformance.submits import Submits  # noqa: E402
 from timewheel.testing.conformance.successions import Successions  # noqa: E402
+from timewheel.testing.conformance.unique_conflicts import UniqueConflicts  # noqa: E402
+from timewheel.testing.conformance.uniques import Uniques  # noqa: E402
 from timewheel.testing.conformance.verbs import Verbs  # noqa: E402
 from timewheel.testing.conformance.waits import Waits  # noqa: E402
 
@@ -69,18 +93,30 @@ class StoreConformance(
     CancelRequests,
     Claims,
     Concurrency,
+    Deferrals,
+    DependenciesOfJobs,
+    Faults,
+    Flows,
     Holds,
     Keys,
     Ledgers,
+    LetterLists,
+    Letters,
+    LimitsOfKeys,
     Lists,
+    Operations,
     Owning,
+    Partitions,
     Plans,
+    Pruning,
     Reads,
     Rest,
     Schedules,
     Settles,
     Submits,
     Successions,
+    UniqueConflicts,
+    Uniques,
     Verbs,
     Waits,
 ):

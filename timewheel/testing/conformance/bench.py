@@ -43,8 +43,8 @@ class DumpableStore(Store, Protocol):
         {"jobs": {job_id: JobRecord}, "attempts": {(job_id, number): AttemptRecord},
          "keys": {(task, idempotency_key): (job_id, digest)}, "limits": {name: value}, "queues": {queue: settings},
          "importable": sorted list of tasks, "schedules": {id: ScheduleRecord}, "calendars": {name: JSON text},
-         "ledger": {(schedule, clock, first_at, turn, kind): OccurrenceRecord}}. The state of an open attempt is QUEUED.
-        The numbers of lanes and of rows of the ledger are left out.
+         "ledger": {(schedule, clock, first_at, turn, kind): OccurrenceRecord}, "operations": {number: OperationRecord}}
+        The state of an open attempt is QUEUED. The numbers of lanes and of rows of the ledger are left out.
         """
 
 
