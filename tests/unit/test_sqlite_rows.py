@@ -86,7 +86,7 @@ async def test_requests_are_told_apart_however_alike(store):
             request, job = change.request, await store.job(change.request.job_id)
             for name in ("task", "queue", "priority", "clock", "retry", "timeout_us"):
                 assert getattr(job, name) == getattr(request, name)
-            assert lanes[outcome.lane][1:] == (request.queue, request.priority, request.clock)
+            assert lanes[outcome.lane][1:] == (request.queue, request.priority, request.clock, "")
 
 
 async def test_the_memory_of_the_owner_is_bounded(store, monkeypatch):

@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from timewheel.errors import NotOwner
 from timewheel.store import changes as ch
+from timewheel.store import letters as lt
 from timewheel_storage.sqlite.codes import do
 from timewheel_storage.sqlite.faults import transaction
 from timewheel_storage.sqlite.kinds import Memory
 from timewheel_storage.sqlite.write_claim import Claims
+from timewheel_storage.sqlite.write_letters import Letters
 from timewheel_storage.sqlite.write_plan import Plans
 from timewheel_storage.sqlite.write_rest import Others
 from timewheel_storage.sqlite.write_schedules import Standings
@@ -93,6 +95,8 @@ _TOPICS = {
     ch.Settle: "settle",
     ch.Cancel: "cancel",
     ch.Reschedule: "reschedule",
+    lt.Replay: "letters",
+    lt.Discard: "letters",
     ch.Submit: "submit",
     ch.PutSchedule: "standing",
     ch.DropSchedule: "standing",
@@ -105,10 +109,12 @@ _TOPICS = {
     ch.PutQueue: "rest",
     ch.AddEntry: "rest",
     ch.PruneKeys: "rest",
+    lt.Prune: "rest",
+    lt.PutOperation: "rest",
     ch.TakeOver: "take over",
 }
-_BEGINNINGS = frozenset({"cancel", "reschedule", "submit", "standing", "plan", "claim"})
-_ORDER = ("settle", "cancel", "reschedule", "submit", "standing", "plan", "claim", "rest", "take over")
+_BEGINNINGS = frozenset({"cancel", "reschedule", "letters", "submit", "standing", "plan", "claim"})
+_ORDER = ("settle", "cancel", "reschedule", "letters", "submit", "standing", "plan", "claim", "rest", "take over")
 # cancels and moves are of different jobs
 
 
@@ -121,6 +127,7 @@ def _part(topic: str, changes: list[Any], memory: Memory) -> Part:
         "settle": Settles,
         "cancel": Cancels,
         "reschedule": Reschedules,
+        "letters": Letters,
         "standing": Standings,
         "claim": Claims,
         "rest": Others,

@@ -14,6 +14,7 @@ import orjson
 
 from timewheel.model import AttemptState, ClockKind, JobState, OriginKind, RetryPolicy
 from timewheel.schedule_records import Fate, ScheduleState
+from timewheel.store.letters import OperationState
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,6 +53,8 @@ ORIGIN_KINDS = (OriginKind.RULE, OriginKind.MANUAL, OriginKind.BACKFILL)
 ORIGIN_CODES = {kind: code for code, kind in enumerate(ORIGIN_KINDS)}
 FATES = (Fate.JOB, Fate.SKIPPED, Fate.COALESCED)
 FATE_CODES = {fate: code for code, fate in enumerate(FATES)}
+OPERATION_STATES = (OperationState.RUNNING, OperationState.DONE, OperationState.STOPPED)
+OPERATION_CODES = {state: code for code, state in enumerate(OPERATION_STATES)}
 CLOCKS = (ClockKind.WALL, ClockKind.STEADY)
 
 

@@ -19,7 +19,9 @@ from timewheel_storage.sqlite.records import (
 if TYPE_CHECKING:
     import sqlite3
 
-LANES = "SELECT json_group_array(json_array(lane, queue, priority, clock)) FROM (SELECT * FROM lanes ORDER BY lane)"
+LANES = """
+SELECT json_group_array(json_array(lane, queue, priority, clock, partition)) FROM (SELECT * FROM lanes ORDER BY lane)
+"""
 DUE = """
 SELECT json_group_array(json_array(due_at, job_id)) FROM (
     SELECT * FROM (
@@ -51,7 +53,9 @@ SELECT json_group_array(json_array(json(job), json(attempt))) FROM (
 )
 """
 DEPTHS = """
-SELECT json_group_array(json_array(d.lane, l.queue, l.priority, l.clock, d.scheduled, d.due, d.oldest)) FROM (
+SELECT json_group_array(
+    json_array(d.lane, l.queue, l.priority, l.clock, l.partition, d.scheduled, d.due, d.oldest)
+) FROM (
     SELECT j.lane, count(*) AS scheduled, min(j.due_at) AS oldest,
         sum(j.due_at <= CASE WHEN j.lane IN (SELECT lane FROM lanes WHERE clock = 1) THEN ?2 ELSE ?1 END) AS due
     FROM jobs AS j WHERE j.state = 0 GROUP BY j.lane ORDER BY j.lane
@@ -83,9 +87,9 @@ def lanes(connection: sqlite3.Connection) -> list[Lane]:
 
 
 def _lane(row: list[Any]) -> Lane:
-    number, queue, priority, clock = row
+    number, queue, priority, clock, partition = row
     try:
-        return Lane(number, queue, priority, ClockKind(clock))
+        return Lane(number, queue, priority, ClockKind(clock), partition)
     except NONSENSE as error:
         raise damaged(f"lane {number}", error) from error
 

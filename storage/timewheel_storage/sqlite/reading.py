@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from timewheel_storage.sqlite import read, read_list, read_schedules
+from timewheel_storage.sqlite import read, read_letters, read_list, read_schedules
 from timewheel_storage.sqlite.faults import in_doubt, translate
 
 if TYPE_CHECKING:
@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
     from timewheel.model import AttemptRecord, DueKey, JobRecord, Lane, Now
     from timewheel.schedule_records import ScheduleRecord, UnfinishedJob
-    from timewheel.store.port import JobFilter, JobPage, LaneDepth, LedgerPage, ScheduleFilter
+    from timewheel.store.letters import LetterGroup, OperationRecord
+    from timewheel.store.port import EntryRow, JobFilter, JobPage, LaneDepth, LedgerPage, LetterFilter, ScheduleFilter
 
 T = TypeVar("T")
 
@@ -99,7 +100,7 @@ class Reads:
         """The importable tasks, sorted."""
         return await self._read(read.importable)
 
-    async def entries(self, *, after: int = 0, limit: int = 100) -> list[tuple[int, int, str, str]]:
+    async def entries(self, *, after: int = 0, limit: int = 100) -> list[EntryRow]:
         """A page of journal entries."""
         return await self._read(lambda connection: read.entries(connection, after, limit))
 
@@ -138,6 +139,47 @@ class Reads:
         """The calendars."""
         return await self._read(read_schedules.calendars)
 
+    async def letters(self, which: LetterFilter, *, before: int | None = None, limit: int = 100) -> JobPage:
+        """A page of dead letters; a call goes through at most `read_list.SCAN` jobs that are DEAD."""
+        return await self._read(lambda connection: read_letters.letters(connection, which, before, limit))
+
+    async def count_letters(self, which: LetterFilter) -> int:
+        """How many dead letters match: counted part by part, as jobs are."""
+        return sum(group.letters for group in (await self._groups(which, errors=False)).values())
+
+    async def letter_groups(self, which: LetterFilter, *, limit: int = 100) -> list[LetterGroup]:
+        """Dead letters by fingerprint and task: gathered part by part."""
+        return read_letters.largest(await self._groups(which, errors=True), limit)
+
+    async def _groups(self, which: LetterFilter, *, errors: bool) -> read_letters.Groups:
+        groups: read_letters.Groups = {}
+        before: int | None = None
+        while True:
+            place = before
+            some, before = await self._read(
+                lambda connection: read_letters.groups_of_some(connection, which, place, errors=errors)  # noqa: B023
+            )
+            read_letters.add_groups(groups, some)
+            if before is None:
+                return groups
+
+    async def operation(self, number: int) -> OperationRecord | None:
+        """One operation."""
+        return await self._read(lambda connection: read_letters.operation(connection, number))
+
+    async def operations(self, *, before: int | None = None, limit: int = 100) -> list[OperationRecord]:
+        """A page of operations, newest number first."""
+        return await self._read(lambda connection: read_letters.operations(connection, before, limit))
+
+    async def entries_of(self, kind: str, *, before: int | None = None, limit: int = 100) -> list[EntryRow]:
+        """A page of the journal entries of one kind, newest number first."""
+        return await self._read(lambda connection: read_letters.entries_of(connection, kind, before, limit))
+
     async def dump(self) -> dict[str, Any]:
         """Everything, for tests (see the memory model)."""
-        return await self._read(read_list.everything)
+        return await self._read(
+            lambda connection: {
+                **read_list.everything(connection),
+                "operations": read_letters.every_operation(connection),
+            }
+        )

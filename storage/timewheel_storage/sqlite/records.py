@@ -18,6 +18,7 @@ from timewheel_storage.sqlite.codes import (
     member,
     retry_of,
 )
+from timewheel_storage.sqlite.records_flow import flow_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
 JOB = """
 json_array(j.job_id, k.task, j.arguments, k.queue, k.priority, coalesce(j.clock, k.clock), j.scheduled_at, l.clock,
     j.due_at, j.state, j.created_at, k.retry, k.timeout_us, j.misfire_grace_us, j.tags, j.idempotency_key, j.schedule,
-    j.origin, j.concurrency_key, j.version, j.attempt, j.failures, j.losses, j.first_failed_at, j.reason,
-    j.cancel_requested, j.finished_at, j.result, j.result_omitted, j.error)
+    j.origin, j.concurrency_key, j.flow, j.version, j.attempt, j.failures, j.losses, j.first_failed_at, j.reason,
+    j.cancel_requested, j.finished_at, j.result, j.result_omitted, j.error, j.fault, j.fingerprint, j.discarded_at)
 """
 JOB_JOINS = "CROSS JOIN kinds AS k ON k.kind = j.kind CROSS JOIN lanes AS l ON l.lane = j.lane"
 JOB_TABLES = f"jobs AS j {JOB_JOINS}"
@@ -36,12 +37,12 @@ NEWEST_ATTEMPT = f"""
 json_array(j.job_id, j.attempt, j.attempt_state, j.attempt_epoch,
     (SELECT c.clock FROM lanes AS c WHERE c.lane = j.attempt_lane), j.attempt_due_at, j.dispatched_at, j.started_at,
     j.ended_at, j.dispatch_lag_us, j.start_lag_us, j.attempt_error, j.error_kind, j.attempt_reason,
-    {_POLICY.format(table="j")})
+    {_POLICY.format(table="j")}, j.attempt_fault)
 """
 OLDER_ATTEMPT = f"""
 json_array(a.job_id, a.number, a.state, a.epoch, (SELECT c.clock FROM lanes AS c WHERE c.lane = a.lane), a.due_at,
     a.dispatched_at, a.started_at, a.ended_at, a.dispatch_lag_us, a.start_lag_us, a.error, a.error_kind, a.reason,
-    {_POLICY.format(table="a")})
+    {_POLICY.format(table="a")}, a.fault)
 """
 
 
@@ -55,6 +56,8 @@ def job_of(row: Sequence[Any]) -> JobRecord:
         values[11] = retry_of(values[11])
         values[14] = () if values[14] is None else _tags_of(values[14])
         values[16:18] = [origin_of(values[16], values[17])]
+        if values[18] is not None:
+            values[18] = flow_of(values[18])
     except NONSENSE as error:
         raise damaged(f"the row of {job_text(values[0])}", error) from error
     return JobRecord(*values)

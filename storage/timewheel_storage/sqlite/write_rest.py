@@ -18,7 +18,9 @@ from timewheel.store.changes import (
     Unheld,
     Unhold,
 )
+from timewheel.store.letters import Prune, PutOperation
 from timewheel_storage.sqlite.codes import ask, clean, do, encode, rows_of
+from timewheel_storage.sqlite.write_letters import prune, put_operation
 from timewheel_storage.sqlite.write_verbs import forget_waits
 
 if TYPE_CHECKING:
@@ -99,7 +101,7 @@ DELETE FROM keys WHERE (task, key) IN (
 """
 FREE_HOLDERS = "UPDATE jobs SET holds_key = NULL WHERE job_id IN (SELECT value FROM json_each(?1))"
 
-Rest: TypeAlias = Unhold | Defer | SaveLimits | PutQueue | AddEntry | PruneKeys
+Rest: TypeAlias = Unhold | Defer | SaveLimits | PutQueue | AddEntry | PruneKeys | Prune | PutOperation
 
 
 class Others:
@@ -181,4 +183,6 @@ _WAYS: dict[type, Callable[[sqlite3.Connection, Any, Stamp], Outcome]] = {
     Unhold: _unhold,
     Defer: _defer,
     PruneKeys: _prune_keys,
+    Prune: prune,
+    PutOperation: put_operation,
 }

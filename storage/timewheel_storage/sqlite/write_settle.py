@@ -79,7 +79,7 @@ WITH r AS MATERIALIZED (
         value ->> 8 AS first_failed_at, value ->> 9 AS reason, value ->> 10 AS dispatched_at,
         value ->> 11 AS started_at, value ->> 12 AS finished_at, value ->> 13 AS dispatch_lag_us,
         value ->> 14 AS start_lag_us, value ->> 15 AS result, value ->> 16 AS result_omitted,
-        value ->> 17 AS error, value ->> 18 AS error_kind
+        value ->> 17 AS error, value ->> 18 AS error_kind, value ->> 19 AS fault, value ->> 20 AS fingerprint
     FROM json_each(?1)
 )
 UPDATE jobs AS j SET
@@ -93,7 +93,9 @@ UPDATE jobs AS j SET
     attempt_state = r.attempt_state, judged_by = j.kind,
     dispatched_at = r.dispatched_at, started_at = r.started_at, ended_at = r.finished_at,
     dispatch_lag_us = r.dispatch_lag_us, start_lag_us = r.start_lag_us,
-    attempt_error = r.error, error_kind = r.error_kind, attempt_reason = r.reason
+    attempt_error = r.error, error_kind = r.error_kind, attempt_reason = r.reason, attempt_fault = r.fault,
+    fault = coalesce(r.fault, j.fault),
+    fingerprint = CASE WHEN r.fault IS NULL THEN j.fingerprint ELSE r.fingerprint END
 FROM r WHERE j.job_id = r.job_id AND {_LIVE}
 """
 
@@ -175,8 +177,9 @@ _verdict = attrgetter(
     "result_omitted",
     "error",
     "error_kind",
+    "fault",
 )
-_PLAIN = (JobState.COMPLETED, AttemptState.SUCCEEDED, 0, 0, None, None, None, None, None)
+_PLAIN = (JobState.COMPLETED, AttemptState.SUCCEEDED, 0, 0, None, None, None, None, None, None)
 _success = attrgetter(
     "job_id",
     "attempt",
@@ -210,4 +213,6 @@ def _row(one: Settle) -> tuple[Any, ...]:
         one.result_omitted,
         one.error,
         one.error_kind,
+        one.fault,
+        one.fingerprint,
     )

@@ -14,7 +14,7 @@ DROP INDEX jobs_by_concurrency_key;
 CREATE INDEX jobs_by_concurrency_key ON jobs (concurrency_key, state, reason, lane, due_at)
     WHERE concurrency_key IS NOT NULL AND state IN (1, 2);
 CREATE INDEX jobs_waiting_for_task ON jobs (kind, lane, due_at) WHERE state = 1 AND reason = 'task';
-CREATE INDEX jobs_dead ON jobs (fingerprint) WHERE state = 5;
+CREATE INDEX jobs_dead ON jobs (fingerprint) WHERE state = 5 AND discarded_at IS NULL;
 
 CREATE TABLE waits ( -- of the jobs that are WAITING (dependency), and for as long
     on_job INTEGER NOT NULL,
@@ -34,6 +34,8 @@ CREATE TABLE lanes_with_partitions (
 INSERT INTO lanes_with_partitions (lane, queue, priority, clock) SELECT lane, queue, priority, clock FROM lanes;
 DROP TABLE lanes;
 ALTER TABLE lanes_with_partitions RENAME TO lanes;
+
+ALTER TABLE meta ADD COLUMN pruned INTEGER NOT NULL DEFAULT 0 CHECK (pruned >= 0); -- jobs that were forgotten, ever
 
 CREATE TABLE operation_states (code INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE) STRICT;
 INSERT INTO operation_states VALUES (0, 'RUNNING'), (1, 'DONE'), (2, 'STOPPED');
