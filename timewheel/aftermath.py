@@ -21,7 +21,9 @@ from timewheel.store.changes import (
     Stale,
     Submitted,
     Unheld,
+    UniqueMet,
 )
+from timewheel.store.letters import Replayed
 
 if TYPE_CHECKING:
     from timewheel.schedule_records import Fate
@@ -42,10 +44,12 @@ class Consequences:
         self.catching_up: set[int] = set()  # those of them whose lags are left out
         self._handlers: dict[type, Callable[[Any, Any], None]] = {
             Submitted: self._submitted,
+            UniqueMet: self._unique_met,
             Settled: self._settled,
             Stale: self._stale,
             Cancelled: self._cancelled,
             Rescheduled: self._rescheduled,
+            Replayed: self._replayed,
             Claimed: self._claimed,
             Unheld: self._unheld,
             Planned: self._planned,
@@ -62,8 +66,18 @@ class Consequences:
             self._notify(changes, outcomes)
 
     def _submitted(self, change: Any, outcome: Submitted) -> None:
-        if outcome.created:
+        if outcome.created and outcome.lane >= 0:
             self._loader.placed(outcome.lane, change.request.scheduled_at, outcome.job_id)
+        if outcome.replaced is not None:
+            if outcome.replaced_was_scheduled:
+                self._loader.became_stale()
+            self._final(outcome.replaced)
+
+    def _unique_met(self, _: Any, outcome: UniqueMet) -> None:
+        if outcome.was_scheduled:
+            self._loader.became_stale()
+        if outcome.place is not None:
+            self._loader.placed(*outcome.place, outcome.job_id)
 
     def _settled(self, _: Settle, outcome: Settled) -> None:
         if outcome.job_state is JobState.SCHEDULED:
@@ -85,11 +99,14 @@ class Consequences:
     def _rescheduled(self, _: Any, outcome: Rescheduled) -> None:
         if outcome.was_scheduled:
             self._loader.became_stale()
-        if outcome.answer is RescheduleAnswer.MOVED:
+        if outcome.answer is RescheduleAnswer.MOVED and outcome.lane >= 0:
             self._loader.placed(outcome.lane, outcome.due_at, outcome.job_id)
 
+    def _replayed(self, _: Any, outcome: Replayed) -> None:
+        self._loader.placed(outcome.lane, outcome.due_at, outcome.job_id)
+
     def _claimed(self, _: Any, outcome: Claimed) -> None:
-        for job_id in outcome.skipped:
+        for job_id in (*outcome.skipped, *outcome.given_up):
             self._final(job_id)
 
     def _planned(self, _: Any, outcome: Planned) -> None:
@@ -105,6 +122,8 @@ class Consequences:
             self._ended(job_id, schedule)
 
     def _unheld(self, _: Any, outcome: Unheld) -> None:
+        for job_id in outcome.cancelled:
+            self._final(job_id)
         for lane, due_at, job_id in outcome.places:
             self._loader.placed(lane, due_at, job_id)
 
@@ -112,28 +131,26 @@ class Consequences:
         scheduled: Counter[str] = Counter()
         occurrences: Counter[tuple[Fate, str]] = Counter()
         ended = AttemptsEnded([], [], [], [], [])
-        skipped = cancelled = 0
+        final: Counter[JobState] = Counter()
         for change, outcome in zip(changes, outcomes, strict=True):
-            if isinstance(outcome, Submitted) and outcome.created:
-                scheduled[change.request.queue] += 1  # type: ignore[union-attr]  # a Submit has this outcome
+            if isinstance(outcome, Submitted):
+                if outcome.created:
+                    scheduled[change.request.queue] += 1  # type: ignore[union-attr]  # a Submit has this outcome
             elif isinstance(outcome, Settled) and isinstance(change, Settle):
                 self._note_ending(ended, change, outcome)
-            elif isinstance(outcome, Claimed):
-                skipped += len(outcome.skipped)
             elif isinstance(outcome, Planned) and isinstance(change, PlanOccurrences):
-                skipped += len(outcome.superseded)
                 scheduled.update(job.queue for job in change.jobs)
                 for row in change.rows:
                     occurrences[row.fate, row.reason or ""] += row.count
-            elif isinstance(outcome, Cancelled):
-                cancelled += outcome.answer is CancelAnswer.CANCELLED
+            for state, jobs in _ended_by(outcome):
+                final[state] += jobs
         if scheduled:
             self._notices.emit(JobsScheduled(dict(scheduled)))
         if occurrences:
             self._notices.emit(OccurrencesRecorded(dict(occurrences)))
         if ended.queues:
             self._notices.emit(ended)
-        for state, jobs in ((JobState.SKIPPED, skipped), (JobState.CANCELLED, cancelled)):
+        for state, jobs in final.items():
             if jobs:
                 self._notices.emit(JobsEnded(state, jobs))
 
@@ -145,3 +162,16 @@ class Consequences:
         self.catching_up.discard(change.job_id)
         ended.dispatch_lags_us.append(None if late else change.dispatch_lag_us)
         ended.start_lags_us.append(None if late else change.start_lag_us)
+
+
+def _ended_by(outcome: Outcome) -> tuple[tuple[JobState, int], ...]:
+    """How many jobs became final by this change, without an attempt of their own ending."""
+    if isinstance(outcome, Submitted):
+        return () if outcome.replaced is None else ((JobState.CANCELLED, 1),)
+    if isinstance(outcome, Claimed):
+        return (JobState.SKIPPED, len(outcome.skipped)), (JobState.DEAD, len(outcome.given_up))
+    if isinstance(outcome, Planned):
+        return ((JobState.SKIPPED, len(outcome.superseded)),)
+    if isinstance(outcome, Cancelled):
+        return ((JobState.CANCELLED, int(outcome.answer is CancelAnswer.CANCELLED)),)
+    return ((JobState.CANCELLED, len(outcome.cancelled)),) if isinstance(outcome, Unheld) else ()

@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING
 
 from timewheel.aftermath import Consequences
 from timewheel.clockwatch import ClockWatch
-from timewheel.dispatch.dispatcher import AHEAD_US, Dispatcher
+from timewheel.dispatch.claiming import AHEAD_US
+from timewheel.dispatch.dispatcher import Dispatcher
 from timewheel.dispatch.limits import Limits
 from timewheel.dispatch.ready import Ready
 from timewheel.errors import JournalUnavailable, NotStarted
 from timewheel.events import Notices
 from timewheel.housekeeper import Housekeeper
+from timewheel.known import Known
 from timewheel.ledger import Ledger
 from timewheel.model import Now, WaitingReason
 from timewheel.planning.planner import Planner
@@ -40,7 +42,6 @@ from timewheel.work.worker import Worker
 if TYPE_CHECKING:
     from timewheel.store.port import Store
     from timewheel.system import System
-    from timewheel.task import Task
     from timewheel.tasks import TaskRegistry
 
 _log = logging.getLogger("timewheel")
@@ -70,7 +71,6 @@ class Engine:
         self._host = host
         self._supervisor = Supervisor(system.clock, notices, self.failed)
         self.spawn = self._supervisor.spawn
-        self._importable: frozenset[str] = frozenset()
         self._counter = 0
         self._pulse: Pulse | None = None
         self._unwatch: Callable[[], None] | None = None
@@ -101,13 +101,15 @@ class Engine:
         await self._wire()
         self.spawn("committer", self.committer.run)
         self.committer.starting = True
-        self.committer.heirs.may_wait = await self.recovery.any_waits()
-        recovered = await self.recovery.recover(tuple(self._known_names()))
+        self.dispatcher.declared.declare(*self._known.tasks())
+        await self._learn_who_waits()
+        recovered = await self.recovery.recover(tuple(self._known.names()), self.dispatcher.declared.key_limits)
         await self.planner.load()
         await self._host.engine_ready()
         if self.cause is not None:
             raise self.cause
         self.committer.starting = False
+        self.dispatcher.kick()
         self.notices.emit(recovered)
         for doer in (self.ticker, self.loader, self.housekeeper, self.planner):
             self.spawn(type(doer).__name__.lower(), doer.run)
@@ -119,7 +121,7 @@ class Engine:
 
     async def _wire(self) -> None:
         store, clock, now = self.store, self._clock, self.now
-        self._importable = frozenset(await store.importable())
+        self._known = Known(self._registry, await store.importable())
         settings = self._settings
         saved = await store.limits()
         limits = Limits(settings.concurrency, settings.rate, settings.queues, saved, now().steady_us)
@@ -129,15 +131,15 @@ class Engine:
         ended: Callable[[int, str], None] = lambda *job: self.planner.finished(*job)  # noqa: E731  it is made below
         self.consequences = Consequences(self.loader, self.waiters, self.notices, ended)
         self.committer = Committer(store, self.stamp, self, clock, self.notices)
-        replacing = Replacing(self.new_id, self._knows, self.consequences, self.spawn, clock)
+        replacing = Replacing(self.new_id, self._known.knows, self.consequences, self.spawn, clock)
         self.planner = Planner(store, self.committer, replacing, now, clock)
         looks = (self.dispatcher, self.loader, self.planner)
         self._clocks = ClockWatch(self.timeline, clock, looks, self.committer.note, self.notices)
         self.recovery = Recovery(store, self.committer, now, self.epoch)
         interrupted = self._host.engine_interrupted
         self.ledger = Ledger(self.epoch, self.committer, self.dispatcher, self.consequences, self.notices, interrupted)
-        threads = self._system.threads(self._settings.threads)
-        self.worker = Worker(threads, now, clock, self._system.random, self._find, self.ledger, self._host)
+        threads = self._system.threads(settings.threads)
+        self.worker = Worker(threads, now, clock, self._system.random, self._known.find, self.ledger, self._host)
         self.dispatcher.wire(self.committer, self.worker)
         self.housekeeper = Housekeeper(store, self.committer, self.worker.release_unborn, now, clock)
         self.verbs = replacing.verbs = Verbs(self.dispatcher, self.worker, self.committer)
@@ -145,19 +147,17 @@ class Engine:
             self._pulse = Pulse(clock, watchdog, self.notices)
         limits.restore(await store.queues())
 
-    def _known_names(self) -> list[str]:
-        importable = [name for name in sorted(self._importable) if self._knows(name)]
-        return sorted({*self._registry.names(), *importable})
-
-    def _find(self, name: str) -> tuple[Task | None, str]:
-        task = self._registry.find(name)
-        return (task, "") if task is not None else self._registry.importable(name, self._importable)
-
-    def _knows(self, name: str) -> bool:
-        return self._find(name)[0] is not None
+    async def _learn_who_waits(self) -> None:
+        """Whoever waits for another to end is to be let go on in time."""
+        self.committer.heirs.may_wait = waits = await self.recovery.any_waits()
+        if waits:
+            self.dispatcher.declared.waiters_unknown()
 
     def task_registered(self, name: str) -> None:
         """A task became known while the engine runs: its unresolvable jobs may go on, and its parked schedules."""
+        if (task := self._registry.find(name)) is not None:
+            self.dispatcher.declared.declare(task)
+            self.dispatcher.kick()
         self.planner.task_registered(name)
         self.spawn("release of waiting jobs", lambda: self.recovery.unhold(WaitingReason.UNRESOLVABLE, (name,)))
 
@@ -185,7 +185,7 @@ class Engine:
     async def journal_unknown(self, claimed: list[int]) -> None:
         """The journal was opened again: what memory holds of it is read afresh."""
         ours = self.committer.settling() | self.dispatcher.gate.waiting
-        self.committer.heirs.may_wait = await self.recovery.any_waits()
+        await self._learn_who_waits()
         await self.recovery.release([each for each in claimed if each not in ours and not self.worker.has(each)])
         self.loader.reset()
         self.waiters.wake_all()

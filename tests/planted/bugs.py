@@ -21,7 +21,7 @@ from timewheel import (
     verbs,
     waiters,
 )
-from timewheel.dispatch import bucket, dispatcher, gate, limits, promises
+from timewheel.dispatch import bucket, claiming, dispatcher, gate, limits, promises
 from timewheel.model import JobState
 from timewheel.store import committer, loader, recovery
 from timewheel.store.changes import Cancelled, Settle, Submit, Submitted
@@ -648,7 +648,7 @@ _bug(
 _bug(
     "grace judged by the present",
     "a job with a misfire grace is skipped when it only waited for a slot",
-    edit(dispatcher.Dispatcher, "_claim", "self.watching_since,", "now,"),
+    edit(claiming.Claiming, "_ask", "self.watching_since,", "self._now(),"),
     "I19",
     20,
 )
@@ -662,7 +662,7 @@ _bug(
 _bug(
     "cancelled jobs not counted",
     "metrics leave out the jobs that were cancelled",
-    edit(aftermath.Consequences, "_notify", "cancelled += outcome.answer is CancelAnswer.CANCELLED", "pass"),
+    edit(aftermath, "_ended_by", "int(outcome.answer is CancelAnswer.CANCELLED)", "0"),
     "I30",
     20,
 )

@@ -305,7 +305,12 @@ _bug(
 _bug(
     "nobody takes over",
     "who waits for a job is not let go on when that ends",
-    edit(heirs.Heirs, "remember", "batch.append((TakeOver(), _nobody_asks))", "pass"),
+    edit(
+        heirs.Heirs,
+        "remember",
+        "if self.asks or (self.may_wait and any(_may_end(change) for change, _ in batch)):",
+        "if self.asks:",
+    ),
     "I29 I18",
     20,
 )

@@ -118,6 +118,10 @@ class Bucket:
         base = self._tat if now_us is None else max(self._tat, now_us * self._parts)
         return -(-(base + (reserved + 1 - self._burst) * self._step) // self._parts)
 
+    def is_full(self, now_us: int) -> bool:
+        """Whether `burst` may start at once: such a bucket is as a new one."""
+        return self._tat <= now_us * self._parts
+
     def promised(self, now_us: int, n: int) -> int:
         """What `tat` would be had `n` more started at `now_us`: what is saved with a claim.
 

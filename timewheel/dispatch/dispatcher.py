@@ -11,18 +11,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from functools import partial
 from typing import TYPE_CHECKING
 
 from timewheel.dispatch.appointment import Appointment
+from timewheel.dispatch.claiming import AHEAD_US, REACH_US, Claiming
 from timewheel.dispatch.gate import Claimant, Gate
-from timewheel.dispatch.last_chance import LastChance
 from timewheel.dispatch.neighbours import Claims, Floor, Surroundings
 from timewheel.dispatch.promises import Promises
 from timewheel.dispatch.queued import Queued
-from timewheel.errors import JournalFull
-from timewheel.model import LAST_CHANCE_LOSSES, SECOND_US, ClockKind, Now
-from timewheel.store.changes import Claim, Claimed
+from timewheel.model import LAST_CHANCE_LOSSES, ClockKind, Now
 
 if TYPE_CHECKING:
     from timewheel.dispatch.limits import Limits
@@ -31,34 +28,27 @@ if TYPE_CHECKING:
 
 MOST_HINTS = 1_000  # of one claim
 PORTION = 64  # jobs that pass the gate in one turn of the loop: their handlers' first lines run in the next
-AHEAD_US = 20_000
-SLACK_US = SECOND_US // 4  # a wall clock set back by less is no step: what had fired by then is claimed all the same
-REACH_US = AHEAD_US + SLACK_US  # how far before its due time a job may be claimed, and wait at the gate
 
 
-class Dispatcher:
+class Dispatcher(Claiming):
     """See the module."""
 
     def __init__(
         self, ready: Ready, limits: Limits, now: Callable[[], Now], clock: Clock, surroundings: Surroundings
     ) -> None:
-        self.ready, self.limits = ready, limits
+        super().__init__(ready, limits, now)
         self.gate = Gate()
-        self.watching_since = now()
-        self._now, self._surroundings = now, surroundings
+        self._surroundings = surroundings
         self._loop = asyncio.get_running_loop()
-        self._claiming: set[str] = set()  # queues with a claim under way: one at a time
-        self._hinted: dict[int, int] = {}  # job id -> lane, of the claims under way
-        self._last_chance = LastChance()
         self.queued = Queued(ready, self._hinted, self.gate, self._last_chance)
-        self._served = ""  # the queue that was claimed for last: its turn comes after all others
-        self.draining = self._pumping = False
+        self._pumping = False
         self._appointment = Appointment(clock, self.pump)
 
     def wire(self, claims: Claims, floor: Floor) -> None:
         """Connect the doers it works with."""
         self._claims, self._floor = claims, floor
         self._promises = Promises(self.limits, claims, self._now, self.kick)
+        claims.limit_keys(self._key_limits)
 
     # ---- what others tell --------------------------------------------------------------------------------------------
 
@@ -78,6 +68,8 @@ class Dispatcher:
     def ended(self, claimant: Claimant) -> None:
         """A job that had entered holds its slots no more."""
         self.limits.return_slots(claimant.queue, 1, entered=True)
+        if claimant.pledge is not None:
+            self._left(claimant.pledge)
         if claimant.job.losses >= LAST_CHANCE_LOSSES:
             self._free_last_chance()
         self.kick()
@@ -85,20 +77,28 @@ class Dispatcher:
     def not_entered(self, claimant: Claimant) -> None:
         """A claimed job that had not entered is gone (given back, cancelled, moved)."""
         self.limits.return_slots(claimant.queue, 1, entered=False)
+        if claimant.pledge is not None:
+            self._refuse(claimant.pledge, claimant.job.job_id)
         if claimant.job.losses >= LAST_CHANCE_LOSSES:
             self._free_last_chance()
         self.kick()
 
     def take_back(self, claimant: Claimant) -> None:
         """A worker gives a withdrawn job back that it had not entered; its tokens are spent (the strict side)."""
-        self.limits.promise_again(claimant.queue)
+        self._promise_again(claimant)
         self.gate.park(claimant)
 
     def came_early(self, claimant: Claimant) -> None:
         """A worker gives a job back for which it is too early again; its tokens are spent."""
-        self.limits.promise_again(claimant.queue)
+        self._promise_again(claimant)
         self._admit(claimant, self._now())
         self.kick()
+
+    def _promise_again(self, claimant: Claimant) -> None:
+        self.limits.promise_again(claimant.queue)
+        if claimant.pledge is not None:
+            self.admission.promise_again(claimant.pledge, claimant.job.job_id, self._now().steady_us)
+        self._promises.void()
 
     def resolve(self, job_id: int, ended_attempt: int | None, *, unsure: bool = False) -> None:
         """The outcome of a verb is known (see Gate); `unsure`: nobody knows it, so the job may not start as it is."""
@@ -136,6 +136,7 @@ class Dispatcher:
         try:
             self._open_gate(now)
             if not self.draining and not self._claims.full:
+                self._look_after_waiters(now)
                 self._claim_what_may_start(now)
             self._arm(now)
         except Exception as fault:  # noqa: BLE001  a callback has nobody else to tell
@@ -152,45 +153,6 @@ class Dispatcher:
         if claimed:
             self._promises.save(now)
             self._surroundings.drained()
-
-    def _claim(self, queue: str, most: int, now: Now) -> bool:
-        hints = self.ready.take(queue, most, now)
-        if not hints:
-            return False
-        self._served = queue
-        self._claiming.add(queue)
-        self.limits.take_slots(queue, len(hints))
-        self._hinted.update((job_id, lane) for _, job_id, lane in hints)
-        last_chances = self._last_chance.take()
-        change = Claim([entry[1] for entry in hints], REACH_US, self.watching_since, last_chances)
-        self._claims.claim(change, partial(self._claimed, queue, hints, last_chances))
-        return True
-
-    def _claimed(
-        self, queue: str, hints: list[tuple[int, int, int]], last_chances: int, outcome: Claimed | BaseException
-    ) -> None:
-        self._claiming.discard(queue)
-        for _, job_id, _ in hints:
-            self._hinted.pop(job_id, None)
-        if isinstance(outcome, BaseException):
-            self.limits.return_slots(queue, len(hints), entered=False)
-            if last_chances:
-                self._free_last_chance()
-            self.fire(hints if isinstance(outcome, JournalFull) else ())  # what was loaded afresh found no slot
-            return
-        self.limits.return_slots(queue, len(hints) - len(outcome.jobs), entered=False)
-        now = self._now()
-        for job in outcome.jobs:
-            self._admit(Claimant(job, queue, now), now)
-        self._last_chance.hold(hints, outcome.held)
-        used = any(job.losses >= LAST_CHANCE_LOSSES for job in outcome.jobs)
-        if (last_chances and not used) or (outcome.held and self._last_chance.is_free):
-            self._free_last_chance()
-        self.kick()
-
-    def _free_last_chance(self) -> None:
-        for entry in self._last_chance.free():
-            self.ready.push(*entry)
 
     def _admit(self, claimant: Claimant, now: Now) -> None:
         """Let a claimed job wait at the gate, unless it would hold its slot there for nothing."""
@@ -220,10 +182,12 @@ class Dispatcher:
         elif claimant.early_by(now) > 0:
             self._admit(claimant, now)  # the wall clock was set back while it waited
             return False
-        elif self._promises.hold(claimant.queue, now):
+        elif not self._pledge_holds(claimant):
+            self.release(claimant, "limits")  # others were set meanwhile: it is judged by these
+        elif self._promises.hold(claimant.queue, now, rated=_is_rated(claimant)):
             gate.stays(claimant)
             return False
-        elif limits.enter(claimant.queue, now.steady_us):
+        elif self._enters(claimant, now.steady_us):
             gate.left(claimant)
             self._floor.start(claimant, now)
         elif claimant.out_of_patience(now):
@@ -231,6 +195,23 @@ class Dispatcher:
         else:
             gate.stays(claimant)
             return False
+        return True
+
+    def _pledge_holds(self, claimant: Claimant) -> bool:
+        if claimant.pledge is None and self.declared.governed is None:
+            return True
+        job = claimant.job
+        return self.admission.holds_for(claimant.pledge, job.task, claimant.queue, job.flow)
+
+    def _enters(self, claimant: Claimant, now_us: int) -> bool:
+        """Let a job in that has its slots and its tokens, all of them, and take the tokens; False: not now."""
+        pledge = claimant.pledge
+        if pledge is not None and not self.admission.may_enter(pledge, now_us):
+            return False
+        if not self.limits.enter(claimant.queue, now_us):
+            return False
+        if pledge is not None:
+            self.admission.enter(pledge, now_us)
         return True
 
     def release(self, claimant: Claimant, reason: str) -> None:
@@ -244,5 +225,11 @@ class Dispatcher:
         waits = self.gate.waits(now)
         open_queues = [queue for queue in self.ready.queues() if not self.limits.of(queue).paused]
         waits += [self.limits.next_room(queue, now.steady_us) - AHEAD_US - now.steady_us for queue in open_queues]
+        if (look_at := self.admission.look_at) is not None:
+            waits.append(look_at - now.steady_us)
         if coming := [wait for wait in waits if wait > 0]:
             self._appointment.make(now.steady_us + min(coming), now.steady_us)
+
+
+def _is_rated(claimant: Claimant) -> bool:
+    return claimant.pledge is not None and bool(claimant.pledge.demands)

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from timewheel.model import SECOND_US, ClockKind, Now
 
 if TYPE_CHECKING:
+    from timewheel.dispatch.admission import Pledge
     from timewheel.store.changes import ClaimedJob
 
 PATIENCE_US = SECOND_US
@@ -27,14 +28,15 @@ LOOK_AGAIN_US = 5_000  # how often a job that waits with its time come is looked
 
 
 class Claimant:
-    """A claimed job at the gate. `claimed` is when its claim's commit returned."""
+    """A claimed job at the gate. `claimed` is when its claim's commit returned; `pledge` what it was judged by."""
 
-    __slots__ = ("claimed", "job", "lag_us", "queue")
+    __slots__ = ("claimed", "job", "lag_us", "pledge", "queue")
 
-    def __init__(self, job: ClaimedJob, queue: str, claimed: Now) -> None:
+    def __init__(self, job: ClaimedJob, queue: str, claimed: Now, pledge: Pledge | None = None) -> None:
         self.job = job
         self.queue = queue
         self.claimed = claimed
+        self.pledge = pledge
         self.lag_us = claimed[job.clock] - job.due_at  # negative: claimed ahead of its due time
 
     def dispatch_lag_us(self) -> int:

@@ -1,5 +1,7 @@
 """How many more may start: concurrency and rates, of the whole scheduler and of each queue. Pure.
 
+Rates and concurrency of tasks and keys, which are asked before the claim, are the admission's.
+
 A job holds a *slot* of its queue and of the whole from the moment its claim is asked for until its handler has ended or
 its claim came to nothing. It takes a *token* of each rate when it enters its handler. Between the two it is promised:
 promised jobs count against the room for further claims, so that no more are claimed than may start in time.
@@ -12,14 +14,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from fractions import Fraction
-from math import ceil
 from typing import TYPE_CHECKING
 
-from timewheel.dispatch.bucket import Bucket
-from timewheel.model import SECOND_US
+from timewheel.dispatch.admission import Admission
+from timewheel.dispatch.meter import bucket_of, period_us
 
 if TYPE_CHECKING:
+    from timewheel.dispatch.bucket import Bucket
     from timewheel.policies import Queue, Rate
 
 UNLIMITED = 1_000_000
@@ -79,16 +80,6 @@ class Limit:
         return room
 
 
-def bucket_of(rate: Rate, saved: int | None, now_us: int) -> Bucket:
-    """The limiter of a Rate, going on from its saved state."""
-    return Bucket.of(rate.count, period_us(rate), rate.burst, saved, now_us=now_us)
-
-
-def period_us(rate: Rate) -> int:
-    """The period of a Rate, rounded up: never more starts than were asked for."""
-    return ceil(Fraction(str(rate.per_s)) * SECOND_US)
-
-
 class Limits:
     """Every limit of a scheduler. Instants are steady microseconds."""
 
@@ -101,6 +92,7 @@ class Limits:
         now_us: int,
     ) -> None:
         self._saved = saved
+        self.admission = Admission(saved)
         self.whole = Limit(concurrency, bucket_of(rate, saved.get(WHOLE), now_us) if rate else None)
         self._queues: dict[str, Limit] = {}
         for name, settings in queues.items():
@@ -120,6 +112,7 @@ class Limits:
 
     def shape(self, queue: str, settings: Queue, now_us: int) -> None:
         """Give a queue new limits; what it uses, what it spent and whether it is paused stay."""
+        self.admission.declared.shape(queue, settings)
         limit = self.of(queue)
         limit.concurrency = UNLIMITED if settings.concurrency is None else settings.concurrency
         rate = settings.rate
@@ -188,9 +181,12 @@ class Limits:
                 instant = max(instant, limit.bucket.ready_at(limit.promised, now_us))
         return instant
 
-    def to_save(self, latest_start_us: int) -> dict[str, int]:
-        """The state of every rate, with promised jobs counted as started (at `latest_start_us`): the strict side."""
-        values: dict[str, int] = {}
+    def to_save(self, latest_start_us: int, now_us: int) -> dict[str, int | None]:
+        """The state of every rate, with promised jobs counted as started (at `latest_start_us`): the strict side.
+
+        Of tasks and keys only those that have changed; None: the journal is to forget it.
+        """
+        values = self.admission.meters.to_save(latest_start_us, now_us)
         for name, limit in ((WHOLE, self.whole), *self._queues.items()):
             if limit.bucket is not None:
                 values[name] = limit.bucket.promised(latest_start_us, limit.promised)

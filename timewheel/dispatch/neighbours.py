@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from timewheel.dispatch.gate import Claimant
     from timewheel.model import Now
-    from timewheel.store.changes import Claim, SaveLimits
+    from timewheel.store.changes import Claim, Defer, KeyLimits, SaveLimits
 
 
 class Claims(Protocol):
@@ -22,7 +22,16 @@ class Claims(Protocol):
         """Queue a claim."""
 
     def save_limits(self, change: SaveLimits, receive: Callable[[Any], None]) -> None:
-        """Write the limits with the next batch, in the place of any that still wait: of those nobody hears."""
+        """Write limits with the next batch, together with any that still wait: of those nobody hears."""
+
+    def defer(self, change: Defer, receive: Callable[[Any], None]) -> None:
+        """Queue a deferral of candidates."""
+
+    def let_go(self, tasks: Mapping[str, int], receive: Callable[[Mapping[str, int], Any], None]) -> None:
+        """Let so many that wait for a slot of each task go on; `receive(tasks, Unheld)` once that is durable."""
+
+    def limit_keys(self, limits: KeyLimits) -> None:
+        """So many jobs with one concurrency key may run from now on."""
 
 
 class Floor(Protocol):

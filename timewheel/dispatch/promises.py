@@ -37,17 +37,24 @@ class Promises:
     def save(self, now: Now) -> None:
         """Have the rates saved with the next batch."""
         until_us = now.steady_us + self._span_us
-        if values := self._limits.to_save(until_us):
+        if values := self._limits.to_save(until_us, now.steady_us):
             self._asked = True
             self._claims.save_limits(SaveLimits(values), partial(self._saved, now.steady_us, until_us))
 
-    def hold(self, queue: str, now: Now) -> bool:
-        """Whether a job of the queue must wait until what is saved holds for its start; that is then asked for."""
-        if now.steady_us <= self._until_us or not self._limits.rated(queue):
+    def hold(self, queue: str, now: Now, *, rated: bool = False) -> bool:
+        """Whether a job of the queue must wait until what is saved holds for its start; that is then asked for.
+
+        `rated`: a rate concerns the job, whatever its queue.
+        """
+        if now.steady_us <= self._until_us or not (rated or self._limits.rated(queue)):
             return False
         if not self._asked:
             self.save(now)
         return True
+
+    def void(self) -> None:
+        """A job that had taken its tokens is to take them again: what is durable does not count that."""
+        self._until_us = 0
 
     def _saved(self, asked_us: int, until_us: int, outcome: Any) -> None:
         self._asked = False

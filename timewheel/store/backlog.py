@@ -2,7 +2,8 @@
 
 One queue a kind, taken in the order of `timewheel.store.changes.ORDER`. Batches are bounded (`BATCH_CHANGES`,
 `BATCH_BYTES`); submissions always get a share, housekeeping gets at least one step a batch. A batch holds at most one
-Settle, Cancel or Reschedule of any one job: a verb whose job is in the batch already waits for the next one.
+Settle, Cancel, Reschedule, Replay or Discard of any one job: a verb whose job is in the batch already waits for the
+next one.
 
 While the journal is full only endings are taken: settlements, for which stores keep some space back, and the small rest
 along with them.
@@ -18,6 +19,7 @@ from timewheel.store.changes import (
     Cancel,
     Change,
     Claim,
+    Defer,
     DropSchedule,
     PlanOccurrences,
     PutCalendar,
@@ -29,9 +31,11 @@ from timewheel.store.changes import (
     Submit,
     TakeOver,
 )
+from timewheel.store.letters import Discard, Replay
 
 STANDING = (PutSchedule, DropSchedule, PutCalendar)
-BEGINNINGS = (Submit, Cancel, Reschedule, Claim, *STANDING, PlanOccurrences)
+VERBS = (Cancel, Reschedule, Replay, Discard)
+BEGINNINGS = (Submit, *VERBS, Claim, Defer, *STANDING, PlanOccurrences)
 REFUSED_WHILE_FULL = (*BEGINNINGS, PutQueue)  # somebody waits for each, and is not to wait without end
 BATCH_CHANGES = 2_000
 BATCH_BYTES = 4 * 1024 * 1024
@@ -53,6 +57,7 @@ class Backlog:
         self.standing: deque[Entry] = deque()
         self.plans: deque[Entry] = deque()
         self.claims: deque[Entry] = deque()
+        self.defers: deque[Entry] = deque()
         self.rest: deque[Entry] = deque()
         self.limits: Entry | None = None  # the newest SaveLimits replaces an older one and goes with every batch
 
@@ -75,6 +80,7 @@ class Backlog:
             if not self.standing:  # a plan never overtakes the edit of its schedule
                 self._take_plans(batch)
             _move(self.claims, batch, BATCH_CHANGES)
+            _move(self.defers, batch, BATCH_CHANGES)
         _move(self.rest, batch, HOUSEKEEPING_CHANGES)
         if self.limits is not None:
             batch.append(self.limits)
@@ -88,13 +94,23 @@ class Backlog:
             if isinstance(entry[0], told):
                 tell.append(entry)
             elif isinstance(entry[0], SaveLimits):
-                self.limits = self.limits or entry
+                self.put_limits(*entry, older=True)
             elif isinstance(entry[0], TakeOver) and not entry[0].everything:
                 continue  # it goes with the endings of its batch, and those get another
             else:
                 self._queue_of(entry[0]).appendleft(entry)
         tell.reverse()
         return tell
+
+    def put_limits(self, change: SaveLimits, receive: Receiver, *, older: bool = False) -> None:
+        """Have limits written with the next batch, together with those that still wait: the newer value counts."""
+        if self.limits is not None:
+            waiting = self.limits[0].values
+            if older:
+                change, receive = SaveLimits({**change.values, **waiting}), self.limits[1]
+            else:
+                change = SaveLimits({**waiting, **change.values})
+        self.limits = (change, receive)
 
     def settling(self) -> set[int]:
         """The jobs whose settlement waits."""
@@ -103,7 +119,7 @@ class Backlog:
     def drop_beginnings(self) -> list[Entry]:
         """Take out all that waits to begin something, and the settings of queues."""
         dropped = [entry for entry in self if isinstance(entry[0], REFUSED_WHILE_FULL)]
-        for queue in (self.verbs, self.submits, self.standing, self.plans, self.claims):
+        for queue in (self.verbs, self.submits, self.standing, self.plans, self.claims, self.defers):
             queue.clear()
         self.rest = deque(entry for entry in self.rest if not isinstance(entry[0], REFUSED_WHILE_FULL))
         return dropped
@@ -117,12 +133,13 @@ class Backlog:
         return everything
 
     def _queues(self) -> tuple[deque[Entry], ...]:
-        return self.settles, self.verbs, self.submits, self.standing, self.plans, self.claims, self.rest
+        beginnings = (self.verbs, self.submits, self.standing, self.plans, self.claims, self.defers)
+        return self.settles, *beginnings, self.rest
 
     def _queue_of(self, change: Change) -> deque[Entry]:
         if isinstance(change, Settle):
             return self.settles
-        if isinstance(change, Cancel | Reschedule):
+        if isinstance(change, VERBS):
             return self.verbs
         if isinstance(change, Submit):
             return self.submits
@@ -130,6 +147,8 @@ class Backlog:
             return self.standing
         if isinstance(change, PlanOccurrences):
             return self.plans
+        if isinstance(change, Defer):
+            return self.defers
         return self.claims if isinstance(change, Claim) else self.rest
 
     def _take_settles(self, batch: list[Entry]) -> None:

@@ -27,7 +27,6 @@ from timewheel.events import Committed, Notices, StorageTrouble
 from timewheel.store.aftermath import Aftermath, tell_outcomes, to_the_end
 from timewheel.store.backlog import BEGINNINGS, REFUSED_WHILE_FULL, Entry, claims_of, tell
 from timewheel.store.changes import AddEntry, Change
-from timewheel.store.heirs import Heirs
 from timewheel.store.intake import RETRY_S, Intake
 from timewheel.store.patience import Patience
 
@@ -51,7 +50,6 @@ class Committer(Intake):
         self._aftermath = aftermath
         self._clock = clock
         self._notices = notices
-        self.heirs = Heirs()
         self._written = Alarm(clock)
         self._patience = Patience()
         self.starting = False  # while a scheduler starts, a journal that takes nothing is an error, not a time to wait
@@ -92,7 +90,7 @@ class Committer(Intake):
         """Write batches for ever. Ends by cancellation, or after `journal_failed`."""
         while self._failed is None:
             batch = self._backlog.take(endings_only=self._full is not None)
-            if batch or self._full is not None:  # a full journal is probed with an empty batch
+            if batch or self.heirs.asks or self._full is not None:  # a full journal is probed with an empty batch
                 self._room.admit()
                 await self._write(batch)
             else:
@@ -101,7 +99,8 @@ class Committer(Intake):
         tell(self._backlog.empty(), self._failed)  # what the last batch put back
 
     async def _write(self, batch: list[Entry]) -> None:
-        self.heirs.remember(batch)
+        if batch or self._full is None:
+            self.heirs.remember(batch)
         changes: list[Change] = [change for change, _ in batch]
         began = self._clock.boot_us()
         try:

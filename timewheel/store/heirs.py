@@ -1,16 +1,37 @@
 """Heirs: jobs that wait until another has ended, and the change that lets them go on. Pure.
 
-Whoever ends a job need not know who waits for it: as long as any job may wait for another (overlap, key), each batch in
-which a job can end takes a TakeOver along, so that the end and what follows from it are one transaction. While none
-waits that costs nothing.
+Whoever ends a job need not know who waits for it: as long as any job may wait for another (overlap, key, dependency),
+each batch in which a job can end takes a TakeOver along, so that the end and what follows from it are one transaction.
+While none waits that costs nothing.
+
+Of tasks the slots are counted in memory: the dispatcher wants so many waiters of a task to go on (`want`), and the next
+TakeOver lets them. What is wanted is kept until a batch with it is durable.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
-from timewheel.store.changes import Cancel, Claim, Claimed, Outcome, Planned, Reschedule, Settle, TakeOver, Unhold
+from timewheel.flow import OnConflict
+from timewheel.store.changes import (
+    ONE_OF_A_KEY,
+    Cancel,
+    Change,
+    Claim,
+    Claimed,
+    KeyLimits,
+    Outcome,
+    Planned,
+    PlanOccurrences,
+    Reschedule,
+    Settle,
+    Submit,
+    Submitted,
+    TakeOver,
+    Unhold,
+)
 
 if TYPE_CHECKING:
     from timewheel.store.backlog import Entry
@@ -19,23 +40,71 @@ _MAY_END = (Settle, Cancel, Reschedule, Claim, Unhold)  # an overrun that ends g
 
 
 class Heirs:
-    """`may_wait`: whether some job may be WAITING (overlap or key). Once true, it stays so until the next start."""
+    """`may_wait`: whether some job may be WAITING (overlap, key or dependency). Once true, it stays so until the next
+    start. `key_limits`: of every TakeOver from now on."""
 
     def __init__(self) -> None:
         self.may_wait = False
+        self.key_limits: KeyLimits = ONE_OF_A_KEY
+        self._everything = False
+        self._wanted: Counter[str] = Counter()
+        self._under_way: TakeOver | None = None
+        self._receive: Callable[[Mapping[str, int], Any], None] = _nobody_asks
+
+    @property
+    def asks(self) -> bool:
+        """Whether a TakeOver is wanted although nothing ends."""
+        return self._everything or bool(self._wanted) or self._under_way is not None
+
+    def want(self, tasks: Mapping[str, int], receive: Callable[[Mapping[str, int], Any], None]) -> None:
+        """Let so many more waiters of each task go on; `receive(tasks, outcome)` hears of each TakeOver that does."""
+        self._wanted.update(tasks)
+        self._receive = receive
+
+    def want_everything(self) -> None:
+        """Look at all that wait: limits of keys have changed."""
+        self._everything = True
 
     def remember(self, batch: list[Entry]) -> None:
-        """Add a TakeOver to a batch in which a job may end that another waits for."""
-        if not self.may_wait or any(isinstance(change, TakeOver) for change, _ in batch):
+        """Add a TakeOver to a batch in which a job may end that another waits for, or when one is wanted."""
+        if self._under_way is not None:  # the batch that it went with was not written
+            self._everything |= self._under_way.everything
+            self._wanted.update(self._under_way.tasks)
+            self._under_way = None
+        if any(isinstance(change, TakeOver) for change, _ in batch):
             return
-        if any(isinstance(change, _MAY_END) for change, _ in batch):
-            batch.append((TakeOver(), _nobody_asks))
+        if self.asks or (self.may_wait and any(_may_end(change) for change, _ in batch)):
+            self._under_way = TakeOver(self._everything, self.key_limits, dict(self._wanted))
+            self._everything = False
+            self._wanted.clear()
+            batch.append((self._under_way, self._written))
 
     def learn(self, outcomes: Iterable[Outcome]) -> None:
         """See from the outcomes of a batch whether it made a job wait."""
         if not self.may_wait:
-            self.may_wait = any(isinstance(outcome, Planned | Claimed) and outcome.waiting for outcome in outcomes)
+            self.may_wait = any(map(_made_wait, outcomes))
+
+    def _written(self, outcome: Any) -> None:
+        """Where the jobs lie now was heard by the surroundings, as of every batch."""
+        if isinstance(outcome, BaseException):
+            return
+        take, self._under_way = self._under_way, None
+        if take is not None and take.tasks:
+            self._receive(take.tasks, outcome)
 
 
-def _nobody_asks(_: object) -> None:
-    """Where the jobs lie now is heard by the surroundings, as of every batch."""
+def _may_end(change: Change) -> bool:
+    if isinstance(change, Submit):
+        flow = change.request.flow
+        return flow is not None and flow.unique is not None and flow.unique.on_conflict is OnConflict.REPLACE
+    return isinstance(change, _MAY_END) or (isinstance(change, PlanOccurrences) and change.supersede)
+
+
+def _made_wait(outcome: Outcome) -> bool:
+    if isinstance(outcome, Submitted):
+        return outcome.lane < 0 and outcome.created
+    return isinstance(outcome, Planned | Claimed) and bool(outcome.waiting)
+
+
+def _nobody_asks(_: Mapping[str, int], __: Any) -> None:
+    """Nobody has wanted a task's waiters to go on."""

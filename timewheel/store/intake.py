@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from timewheel.alarm import Alarm
 from timewheel.errors import JournalFull, Overloaded
 from timewheel.store.aftermath import ignore, reply_to, submit_all
 from timewheel.store.backlog import Backlog, Entry, Receiver
-from timewheel.store.changes import Change, Claim, PlanOccurrences, Rest, SaveLimits, Settle, Submit, TakeOver
+from timewheel.store.changes import Change, Claim, Defer, PlanOccurrences, Rest, SaveLimits, Settle, Submit, TakeOver
+from timewheel.store.heirs import Heirs
 from timewheel.store.room import Room
 
 if TYPE_CHECKING:
     from timewheel.ports import Clock
-    from timewheel.store.changes import Cancel, Reschedule, Standing
+    from timewheel.store.changes import Cancel, KeyLimits, Reschedule, Standing
+    from timewheel.store.letters import Discard, Replay
 
 QUEUE_LIMIT = 20_000
 RETRY_S = 1.0
@@ -27,6 +29,7 @@ class Intake:
 
     def __init__(self, clock: Clock) -> None:
         self._backlog = Backlog()
+        self.heirs = Heirs()
         self.settling = self._backlog.settling
         self._alarm = Alarm(clock)
         self._room = Room(self._vacancies)
@@ -62,8 +65,8 @@ class Intake:
             message = f"{QUEUE_LIMIT} submissions may wait for the journal, and {jobs} more would not fit: try again"
             raise Overloaded(message, retry_after_s=RETRY_S)
 
-    def verb(self, change: Cancel | Reschedule, receive: Receiver) -> None:
-        """Queue a cancel or a reschedule."""
+    def verb(self, change: Cancel | Reschedule | Replay | Discard, receive: Receiver) -> None:
+        """Queue a verb of one job."""
         self._post(self._backlog.verbs, change, receive)
 
     def standing(self, change: Standing, receive: Receiver) -> None:
@@ -95,14 +98,30 @@ class Intake:
         """Queue a claim. On JournalUnknown `receive` gets the exception: some of the hints may be claimed."""
         self._post(self._backlog.claims, change, receive)
 
+    def defer(self, change: Defer, receive: Receiver) -> None:
+        """Queue a deferral of candidates. On JournalUnknown and JournalFull `receive` gets the exception."""
+        self._post(self._backlog.defers, change, receive)
+
+    def let_go(self, tasks: Mapping[str, int], receive: Callable[[Mapping[str, int], Any], None]) -> None:
+        """Let so many that wait for a slot of each task go on with the next batch; see Heirs.want."""
+        self.heirs.want(tasks, receive)
+        self._wake()
+
+    def limit_keys(self, limits: KeyLimits) -> None:
+        """So many jobs with one concurrency key may run from now on: those that wait are looked at once more."""
+        self.heirs.key_limits = limits
+        if self.heirs.may_wait:
+            self.heirs.want_everything()
+            self._wake()
+
     def note(self, change: Rest) -> None:
         """Queue one of the rest without waiting for its outcome."""
         self._post(self._backlog.rest, change, ignore)
 
     def save_limits(self, change: SaveLimits, receive: Receiver) -> None:
-        """Write the limits with the next batch, in the place of any that still wait: of those nobody hears."""
+        """Write limits with the next batch, together with any that still wait: of those nobody hears."""
         if self._failed is None:
-            self._backlog.limits = (change, receive)
+            self._backlog.put_limits(change, receive)
             self._wake()
 
     def _post(self, queue: deque[Entry], change: Change, receive: Receiver) -> None:

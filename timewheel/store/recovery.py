@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from timewheel.events import Recovered
 from timewheel.model import AttemptRecord, AttemptState, JobRecord, JobState, Now, WaitingReason
-from timewheel.store.changes import AddEntry, Settle, TakeOver, Unheld, Unhold
+from timewheel.store.changes import ONE_OF_A_KEY, AddEntry, KeyLimits, Settle, TakeOver, Unheld, Unhold
 from timewheel.store.port import JobFilter
 from timewheel.work.fingerprint import fingerprint_of
 from timewheel.work.lifecycle import NOT_ENTERED, Counters, Terms, decide_lost
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from timewheel.store.port import Store
 
 PAGE = 500
-FOR_ANOTHER = (WaitingReason.OVERLAP, WaitingReason.KEY)
+FOR_ANOTHER = (WaitingReason.OVERLAP, WaitingReason.KEY, WaitingReason.DEPENDENCY, WaitingReason.TASK)
 
 
 class Writer(Protocol):
@@ -52,20 +52,20 @@ class Recovery:
         self._now = now
         self._epoch = epoch
 
-    async def recover(self, tasks: tuple[str, ...]) -> Recovered:
+    async def recover(self, tasks: tuple[str, ...], key_limits: KeyLimits = ONE_OF_A_KEY) -> Recovered:
         """Take the journal over. `tasks`: the names that are known here. Returns what was found."""
         lost = await self._lose_open_attempts()
         released = await self.unhold(WaitingReason.OVERRUN, None)
         released += await self.unhold(WaitingReason.UNRESOLVABLE, tasks)
         if await self.any_waits():  # for what ended with nobody to tell them
-            taken_over: Unheld = await self._writer.housekeep(TakeOver(everything=True))
+            taken_over: Unheld = await self._writer.housekeep(TakeOver(everything=True, key_limits=key_limits))
             released += len(taken_over.places)
         data = {"epoch": self._epoch, "lost": lost, "released": released}
         await self._writer.housekeep(AddEntry("recovery", json.dumps(data)))
         return Recovered(self._epoch, lost, released)
 
     async def any_waits(self) -> bool:
-        """Whether a job of the journal waits for another to end (overlap, key)."""
+        """Whether a job of the journal waits for another to end (overlap, key, dependency, task)."""
         before = None
         while True:
             page = await self._store.jobs(JobFilter(states=(JobState.WAITING,)), before=before, limit=PAGE)

@@ -11,7 +11,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from timewheel import Scheduler
-from timewheel.dispatch.dispatcher import AHEAD_US
+from timewheel.dispatch.claiming import AHEAD_US
 from timewheel.model import ClockKind, JobState
 from timewheel.testing.invariants import Dump, demand
 from timewheel.testing.simulation import rebuilt_schedules
