@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from timewheel.errors import JournalError
 from timewheel.model import job_text
-from timewheel_storage.sqlite import schema
+from timewheel_storage.sqlite import audit_flow, schema
 from timewheel_storage.sqlite.audit_schedules import JOB_RULES, SCHEDULE_RULES, SCHEDULES_SINCE
 from timewheel_storage.sqlite.codes import ask
 from timewheel_storage.sqlite.faults import translate
@@ -83,7 +83,8 @@ RULES = {
         SELECT j.job_id FROM jobs AS j LEFT JOIN kinds AS k ON k.kind = j.kind
         LEFT JOIN keys AS h ON h.task = k.task AND h.key = j.idempotency_key
         WHERE (j.holds_key = 1 AND h.job_id IS NOT j.job_id)
-            OR (j.idempotency_key IS NOT NULL AND j.holds_key IS NULL AND j.state < 3)
+            OR (j.idempotency_key IS NOT NULL AND j.holds_key IS NULL AND j.state < 3
+                AND j.version = 1) -- a job that is replayed may have given up its key
     """,
 }
 
@@ -126,6 +127,11 @@ def _findings(connection: sqlite3.Connection) -> Iterator[str]:
     if ask(connection, "PRAGMA user_version")[0] >= SCHEDULES_SINCE:
         yield from _broken(connection, JOB_RULES, job_text)
         yield from _broken(connection, SCHEDULE_RULES, "schedule {!r}".format)
+    if ask(connection, "PRAGMA user_version")[0] >= audit_flow.FLOW_SINCE:
+        yield from _broken(connection, audit_flow.JOB_RULES, job_text)
+        yield from _broken(connection, audit_flow.SCHEDULE_RULES, "schedule {!r}".format)
+        yield from _broken(connection, audit_flow.OPERATION_RULES, "operation {}".format)
+        yield from _broken(connection, audit_flow.ENTRY_RULES, "journal entry {}".format)
     entries, last = ask(connection, "SELECT count(*), coalesce(max(number), 0) FROM entries")
     if entries != last:
         yield f"{last - entries} journal entries are missing."

@@ -1,7 +1,7 @@
 """The audit's rules for schedules, their ledgers and the jobs that came of them (see `timewheel_storage.sqlite.audit`).
 
-Jobs and rows are never removed yet: when they are, the rules that look from one to the other must learn who may be
-gone.
+Rows of the ledger are never removed. Jobs are, when they have ended; which of those that a row names may be gone is
+told by a rule of `audit_flow`.
 """
 
 from __future__ import annotations
@@ -21,17 +21,8 @@ FROM jobs WHERE schedule IS NOT NULL AND CASE WHEN json_valid(origin) THEN {_SAN
 JOB_RULES = {
     "waits for something that does not exist": """
         SELECT job_id FROM jobs WHERE state = 1 AND CASE reason
-            WHEN 'unresolvable' THEN 0 WHEN 'overrun' THEN 0
+            WHEN 'unresolvable' THEN 0 WHEN 'overrun' THEN 0 WHEN 'task' THEN 0 WHEN 'dependency' THEN 0
             WHEN 'overlap' THEN schedule IS NULL WHEN 'key' THEN concurrency_key IS NULL ELSE 1 END
-    """,
-    "runs beside another job with its concurrency key": """
-        SELECT job_id FROM jobs
-        WHERE concurrency_key IS NOT NULL AND state IN (1, 2) AND (state = 2 OR reason = 'overrun')
-            AND concurrency_key IN (
-                SELECT concurrency_key FROM jobs
-                WHERE concurrency_key IS NOT NULL AND state IN (1, 2) AND (state = 2 OR reason = 'overrun')
-                GROUP BY concurrency_key HAVING count(*) > 1
-            )
     """,
     "comes of an occurrence that makes no sense": f"""
         SELECT job_id FROM jobs
@@ -64,9 +55,10 @@ SCHEDULE_RULES = {
         WHERE clock NOT BETWEEN 0 AND 1 OR kind NOT BETWEEN 0 AND 2 OR fate NOT BETWEEN 0 AND 2
             OR count < 1 OR last_at < first_at OR (fate = 0 AND (count <> 1 OR first_at <> last_at OR job_id IS NULL))
     """,
-    "has a row in its ledger that names a job which does not exist, or which came of something else": f"""
-        SELECT DISTINCT w.schedule FROM ledger AS w LEFT JOIN ({_OF_SCHEDULES}) AS o ON o.job_id = w.job_id
-        WHERE w.job_id IS NOT NULL AND (o.schedule IS NOT w.schedule OR (w.fate = 0 AND (
+    "has a row in its ledger that names a job which came of something else": f"""
+        SELECT DISTINCT w.schedule FROM ledger AS w CROSS JOIN jobs AS j ON j.job_id = w.job_id
+        LEFT JOIN ({_OF_SCHEDULES}) AS o ON o.job_id = w.job_id
+        WHERE (o.schedule IS NOT w.schedule OR (w.fate = 0 AND (
             o.clock <> w.clock OR o.nominal_at <> w.first_at OR o.turn <> w.turn OR o.kind <> w.kind
         )))
     """,
