@@ -1,4 +1,4 @@
-"""What happens when it fails: classes of failures, deadlines, silence, a cancel's grace, and what must run only once."""
+"""What happens when it fails: classes, deadlines, silence, a cancel's grace, and what must run once only."""
 
 from __future__ import annotations
 
