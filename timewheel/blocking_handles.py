@@ -10,6 +10,7 @@ from timewheel.handles import Attempt, Page, Pages
 from timewheel.job import Job, result_of
 from timewheel.lists import BulkCancel, JobQuery
 from timewheel.model import CancelAnswer, RescheduleAnswer
+from timewheel.policies import Rate
 from timewheel.snapshot import Snapshot
 
 R_co = TypeVar("R_co", covariant=True)
@@ -103,9 +104,21 @@ class BlockingQueue:
         """Start its jobs again."""
         self._call(self._queue.resume())
 
-    def update(self, **limits: Any) -> None:
-        """Replace its limits."""
-        self._call(self._queue.update(**limits))
+    def update(
+        self,
+        *,
+        rate: Rate | None = None,
+        concurrency: int | None = None,
+        weight: int = 1,
+        key_rate: Rate | None = None,
+        key_concurrency: int | None = None,
+    ) -> None:
+        """Replace its limits, all of them."""
+        self._call(
+            self._queue.update(
+                rate=rate, concurrency=concurrency, weight=weight, key_rate=key_rate, key_concurrency=key_concurrency
+            )
+        )
 
 
 async def awaited(work: Awaitable[T]) -> T:

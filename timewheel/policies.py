@@ -6,7 +6,6 @@ Pure: no asyncio, clock, randomness, files or sockets.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Literal
@@ -150,10 +149,10 @@ class Unique:
     raises UniqueConflict. A job never stands in the way of its own retries. Raises InvalidOption naming the field.
     """
 
-    by: Collection[UniqueBy] = ("task", "args")
+    by: tuple[UniqueBy, ...] | list[UniqueBy] = ("task", "args")
     key: str | None = None
     period_s: float | timedelta | None = None
-    states: Collection[StateName] | None = None
+    states: tuple[StateName, ...] | list[StateName] | set[StateName] | None = None
     on_conflict: ConflictName = "keep"
 
     def __post_init__(self) -> None:

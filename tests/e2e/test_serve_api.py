@@ -112,6 +112,92 @@ async def test_every_option_arrives(client: httpx.AsyncClient, scheduler: Schedu
     assert job.record.retry.max_attempts == 2
 
 
+async def test_every_option_of_flow_control_arrives_and_is_shown(client: httpx.AsyncClient) -> None:
+    other = await make(client, task="echo", delay_s=99)
+    given = {
+        "rate_key": "r", "cost": 3, "partition_key": "p", "concurrency_key": "c", "heartbeat_timeout_s": 2.5,
+        "expires_at": "2099-01-01T00:00:00.000000Z", "deadline": "2099-01-01T00:00:00.500000Z",
+        "wait_for": [other["id"]], "if_dependency_fails": "WAIT",
+    }  # fmt: skip
+    made = await make(client, task="echo", delay_s=99, **given)
+    assert {name: made[name] for name in given} == given
+    assert (made["state"], made["reason"]) == ("WAITING", "dependency")
+    plain = await make(client, task="echo", delay_s=99, rate_key=None, wait_for=[], unique=None, deadline=None)
+    nothing = {**dict.fromkeys(given), "wait_for": []}
+    assert {name: plain[name] for name in given} == nothing
+    made = await make(
+        client, task="echo", scheduled_at="2099-01-01T00:00:00Z", expires_after_s=60, deadline_after_s=3600.5
+    )
+    assert (made["expires_at"], made["deadline"]) == ("2099-01-01T00:01:00.000000Z", "2099-01-01T01:00:00.500000Z")
+
+
+@pytest.mark.parametrize(
+    ("job", "field", "words"),
+    [
+        ({"cost": 2}, "cost", "rate_key"),
+        ({"cost": 0, "rate_key": "r"}, "cost", "1 or more"),
+        ({"cost": 1.5, "rate_key": "r"}, "cost", "whole number"),
+        ({"rate_key": ""}, "rate_key", "1 character"),
+        ({"rate_key": "a\nb"}, "rate_key", "printable"),
+        ({"priority": 3, "partition_key": "\0"}, "partition_key", "printable"),
+        ({"heartbeat_timeout_s": 0}, "heartbeat_timeout_s", "above 0"),
+        ({"expires_after_s": -1}, "expires_after_s", "above 0"),
+        ({"expires_at": "2099-01-01T00:00:00Z", "expires_after_s": 5}, "expires_after_s", "give one of them"),
+        ({"deadline": "2099-01-01"}, "deadline", "RFC 3339"),
+        ({"scheduled_at": "2099-01-01T00:00:00Z", "deadline": "2098-01-01T00:00:00Z"}, "deadline", "never run"),
+        ({"wait_for": ["job"]}, "wait_for", "job-0000100000007"),
+        ({"wait_for": ["job-0000100009999"]}, "wait_for", "no job of this journal"),
+        ({"wait_for": "job-0000100009999"}, "wait_for", "JSON list"),
+        ({"if_dependency_fails": "RUN"}, "if_dependency_fails", "wait_for"),
+        ({"if_dependency_fails": "run"}, "if_dependency_fails", "'CANCEL'"),
+        ({"unique": {"by": ["args"]}}, "unique", "by="),
+        ({"unique": {"by": ["key"]}}, "unique", "key=..."),
+        ({"unique": {"colour": "red"}}, "unique.colour", "no such field"),
+        ({"unique": {"period_s": 0}}, "unique.period_s", "above 0"),
+        ({"unique": {"states": []}}, "unique", "one or more"),
+    ],
+)
+async def test_bad_flow_control_is_refused_by_name(
+    client: httpx.AsyncClient, job: dict[str, Any], field: str, words: str
+) -> None:
+    body = problem(await client.post(JOBS, json={"task": "echo", **job}), 422)
+    assert fields(body) == {field}
+    assert words in body["detail"]
+    [result] = (await client.post(f"{JOBS}/batch", json={"jobs": [{"task": "echo", **job}]})).json()["results"]
+    assert (result["status"], fields(result["problem"])) == (422, {field})
+
+
+async def test_a_unique_job_is_the_one_that_is_there_or_a_conflict(client: httpx.AsyncClient) -> None:
+    body = {"task": "echo", "args": [1], "delay_s": 99, "unique": {}}
+    first = await make(client, **body)
+    again = await client.post(JOBS, json=body)
+    assert (again.status_code, again.json()["id"], again.json()["created"]) == (200, first["id"], False)
+    failing = {**body, "unique": {"on_conflict": "fail"}}
+    conflict = problem(await client.post(JOBS, json=failing), 409, "unique-conflict")
+    assert conflict["job_id"] == first["id"]
+    key = {"by": ["key"], "key": "k", "period_s": 5, "states": ["ACTIVE", "SCHEDULED"]}
+    jobs = [failing, {**body, "unique": key}, {**body, "args": [2], "unique": key}, body]
+    results = (await client.post(f"{JOBS}/batch", json={"jobs": jobs})).json()["results"]
+    assert [result["status"] for result in results] == [409, 201, 200, 200]
+    assert results[1]["id"] == results[2]["id"]
+
+
+async def test_a_failed_job_says_why_and_when_it_is_tried_again(
+    client: httpx.AsyncClient, scheduler: Scheduler
+) -> None:
+    made = await make(client, task="fail", retry=1)
+    assert (made["last_fault"], made["first_failed_at"], made["next_retry_at"]) == (None, None, None)
+    await settled(scheduler, made["id"])
+    job = (await client.get(f"{JOBS}/{made['id']}")).json()
+    outputs.JobOut.model_validate(job)
+    assert job["state"] == "DEAD"
+    assert job["last_fault"] == "PERMANENT"
+    assert job["first_failed_at"] > made["created_at"]
+    assert job["next_retry_at"] is None
+    [attempt] = (await client.get(f"{JOBS}/{made['id']}/attempts")).json()["items"]
+    assert attempt["fault"] == "PERMANENT"
+
+
 @pytest.mark.parametrize(("retry", "attempts"), [(3, 3), (None, 1), ({}, 5)])
 async def test_retry_is_a_number_a_policy_or_null(client: httpx.AsyncClient, retry: Any, attempts: int) -> None:
     assert (await make(client, task="echo", delay_s=99, retry=retry))["retry"]["max_attempts"] == attempts

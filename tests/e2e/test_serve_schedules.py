@@ -12,6 +12,7 @@ import pytest
 import pytest_asyncio
 from serving import client_of, make_scheduler, settled
 
+from timewheel.flow import Flow
 from timewheel.model import Now
 from timewheel.planning.forecast import Window
 from timewheel.scheduler import Scheduler
@@ -148,7 +149,8 @@ async def test_options_are_shown_as_they_can_be_given(client: httpx.AsyncClient)
         "priority": 2, "timeout_s": 30.0, "tags": ["a", "b"], "concurrency_key": "k", "misfire": "ALL",
         "misfire_grace_s": 5.0, "catch_up_max": 7, "catch_up_per_s": None, "jitter_s": 2.5,
         "start": "2030-01-01T00:00:00.000000Z", "end": "2031-01-01T00:00:00.000000Z", "max_runs": 9,
-        "overlap": {"kind": "QUEUE_ALL", "limit": 3, "key": None},
+        "overlap": {"kind": "QUEUE_ALL", "limit": 3, "key": None}, "heartbeat_timeout_s": 1.5, "expires_after_s": 60.0,
+        "deadline_after_s": 3600.0, "rate_key": "r", "cost": 3, "partition_key": "p",
         "retry": {
             "max_attempts": 2, "base_s": 1.0, "factor": 3.0, "cap_s": 9.0, "jitter": 0.5, "give_up_after_s": None,
         },
@@ -157,6 +159,28 @@ async def test_options_are_shown_as_they_can_be_given(client: httpx.AsyncClient)
     assert found["options"] == options
     assert found["queue"] == "q"
     assert (await put(client, 200, **HOURLY, **found["options"], queue="q"))["change"] == "unchanged"
+
+
+async def test_flow_control_of_a_schedules_jobs_is_changed_by_name(
+    client: httpx.AsyncClient, scheduler: Scheduler
+) -> None:
+    await put(client, **HOURLY, rate_key="r", cost=3, expires_after_s=60, heartbeat_timeout_s=5)
+    path = f"{SCHEDULES}/hourly"
+    body = (await client.patch(path, json={"cost": 4, "expires_after_s": None})).json()
+    options = body["options"]
+    assert (options["rate_key"], options["cost"], options["expires_after_s"]) == ("r", 4, None)
+    assert (options["heartbeat_timeout_s"], body["idempotent"]) == (5.0, True)
+    problem(await client.patch(path, json={"rate_key": None}), 422, field="cost")
+    problem(await client.patch(path, json={"unique": {}}), 422, field="unique")
+
+    @scheduler.task(name="once", idempotent=False)
+    async def once(number: int) -> int:
+        return number
+
+    made = await put(client, id="o", cron="@daily", task="once", args=[1])
+    assert made["schedule"]["idempotent"] is False
+    job = (await client.post(f"{SCHEDULES}/o/trigger", json={})).json()["job"]
+    assert (await scheduler.get_job(job["id"])).record.flow == Flow(idempotent=False)
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from timewheel import (
     Every,
     Gap,
     Job,
+    JobState,
     Misfire,
     Overlap,
     Permanent,
@@ -29,11 +30,12 @@ from timewheel import (
     Scheduler,
     ScheduleState,
     Snooze,
+    Unique,
     current,
 )
 
 scheduler = Scheduler(
-    "sqlite:///jobs.db", rate=Rate(100), queues={"mail": Queue(concurrency=2, rate=Rate(5, per_s=60))}
+    "sqlite:///jobs.db", rate=Rate(100), queues={"mail": Queue(concurrency=2, rate=Rate(5, per_s=60), weight=3)}
 )
 memory = Scheduler("memory://", concurrency=1, threads=1, durability="process", when_owned="wait")
 berlin = Scheduler("memory://", tz="Europe/Berlin", prune=True)
@@ -53,6 +55,26 @@ async def reset(user_id: int, *, urgent: bool = False) -> str:
     if urgent:
         raise Snooze(timedelta(seconds=5))
     return str(user_id)
+
+
+@scheduler.task(
+    name="card.charge",
+    heartbeat_timeout_s=timedelta(seconds=30),
+    classify={ConnectionError: "TRANSIENT", KeyError: "PERMANENT", 409: "AMBIGUOUS"},
+    idempotent=False,
+    dependency="stripe",
+    rate=Rate(100),
+    concurrency=20,
+    key_rate=Rate(5, per_s=60, burst=5),
+    key_concurrency=2,
+    cancel_grace_s=2.5,
+)
+async def charge(amount: int) -> str:
+    return str(amount)
+
+
+@scheduler.task(classify=lambda error: "THROTTLED" if "slow down" in str(error) else None)
+def asks_a_function() -> None: ...
 
 
 @scheduler.task(tags=["report"])
@@ -106,6 +128,29 @@ async def options() -> None:
     assert_type(await scheduler.options(tags={"a"}, retry=None).now(in_a_thread, 1), Job[float])
 
 
+async def flow_control(job: Job[int]) -> None:
+    keyed = scheduler.options(rate_key="tenant-3", cost=3, partition_key="tenant-3", concurrency_key="account-7")
+    assert_type(await keyed.now(charge, 5), Job[str])
+    ends = scheduler.options(expires_after_s=60, deadline_after_s=timedelta(hours=1), heartbeat_timeout_s=None)
+    assert_type(await ends.after(5, plain, 1), Job[str])
+    await scheduler.options(expires_at=when, deadline=1_900_000_000).after(5, plain, 1)
+    await scheduler.options(unique=Unique(), wait_for=[job, "job-0000100000007"]).now(plain, 1)
+    await scheduler.options(wait_for=(job,), if_dependency_fails="WAIT").now(plain, 1)
+    await scheduler.options(wait_for={job}).now(plain, 1)
+    jobs: list[Job[int]] = [job]
+    await scheduler.options(wait_for=jobs).now(plain, 1)
+    Unique(by=("key",), key="sync", period_s=60, states=["ACTIVE", "COMPLETED"], on_conflict="replace")
+    Unique(by=["task", "args", "queue"], period_s=timedelta(hours=1), on_conflict="fail")
+    Unique(states=("ACTIVE",), by=("task", "args"))
+    Unique(states={JobState.ACTIVE})
+    assert_type((job.deadline, job.expires_at), tuple[datetime | None, datetime | None])
+    assert_type((job.next_retry_at, job.first_failed_at), tuple[datetime | None, datetime | None])
+    assert_type((job.last_fault, job.wait_for), tuple[str | None, tuple[str, ...]])
+    assert_type([attempt.fault for attempt in await job.attempts()], list[str | None])
+    await scheduler.queue("mail").update(rate=Rate(5), concurrency=3, weight=4, key_rate=Rate(1), key_concurrency=2)
+    await scheduler.recurring(rate_key="k", cost=2, expires_after_s=3600, partition_key=None).cron("@daily", plain, 1)
+
+
 async def many() -> None:
     draft = scheduler.new(when, plain, 1)
     assert_type(draft, Draft[str])
@@ -143,6 +188,8 @@ def from_a_thread() -> None:
     assert_type(job.id, str)
     scheduler.blocking.at(when, in_a_thread, 1, b=2.0)
     scheduler.blocking.now(reset, 1, urgent=True)
+    scheduler.blocking.options(unique=Unique(), wait_for=[job]).now(plain, 1)
+    scheduler.blocking.queue("mail").update(concurrency=3, weight=2)
     assert_type(scheduler.blocking.new(when, plain, 1), Draft[str])
     assert_type(scheduler.blocking.options(priority=1).new(timedelta(hours=1), in_a_thread, 2), Draft[float])
 

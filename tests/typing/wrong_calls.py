@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from timewheel import Civil, Cron, Every, Job, Queue, Rate, Retry, Schedule, Scheduler
+from timewheel import Civil, Cron, Every, Job, Queue, Rate, Retry, Schedule, Scheduler, Unique
 
 scheduler = Scheduler("memory://")
 when = datetime(2030, 1, 1, tzinfo=UTC)
@@ -56,6 +56,21 @@ async def options() -> None:
     Scheduler("memory://", rate=100)  # WRONG a rate has a unit
     Rate("5")  # WRONG type
     Queue(rate=5)  # WRONG a rate has a unit
+    Queue(key_rate=5)  # WRONG a rate has a unit
+    scheduler.options(key_rate=Rate(1))  # WRONG an option of a task
+    scheduler.options(unique=True)  # WRONG no record
+    scheduler.options(wait_for=[5])  # WRONG a number is no job
+    scheduler.options(if_dependency_fails="cancel")  # WRONG no such choice
+    scheduler.options(deadline="tomorrow")  # WRONG a text is no time
+    scheduler.options(cost="3")  # WRONG type
+    scheduler.task(classify={ValueError: "FATAL"})  # WRONG no such class
+    scheduler.task(idempotent=None)  # WRONG type
+    scheduler.task(rate_key="k")  # WRONG an option of a job
+    scheduler.recurring(unique=Unique())  # WRONG an option of one job
+    Unique(by=("arguments",))  # WRONG no such part
+    Unique(on_conflict="ignore")  # WRONG no such choice
+    Unique("k")  # WRONG it has a name
+    scheduler.blocking.queue("mail").update(rate=5)  # WRONG a rate has a unit
     Retry(tries=5)  # WRONG an option that does not exist
 
 

@@ -13,7 +13,7 @@ from timewheel.cli.listing import show_list
 
 JOBS = "/api/v1/jobs"
 _COLUMNS = ("id", "task", "queue", "state", "attempt", "scheduled at", "reason or error")
-_ATTEMPT_COLUMNS = ("attempt", "state", "started at", "lag ms", "reason or error")
+_ATTEMPT_COLUMNS = ("attempt", "state", "started at", "lag ms", "fault", "reason or error")
 
 
 async def list_jobs(options: Namespace) -> int:
@@ -58,7 +58,8 @@ def _show(job: dict[str, Any], attempts: list[dict[str, Any]], *, first: bool) -
 
 
 def _attempt_row(attempt: dict[str, Any]) -> tuple[Any, ...]:
-    return attempt["number"], attempt["state"], attempt["started_at"], attempt["start_lag_ms"], _why(attempt)
+    shown = [attempt[name] for name in ("number", "state", "started_at", "start_lag_ms", "fault")]
+    return *shown, _why(attempt)
 
 
 async def cancel_jobs(options: Namespace) -> int:

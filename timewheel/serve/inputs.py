@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, WithJsonSchema
 
 from timewheel.model import DEFAULT_PRIORITY, JobState
+from timewheel.option_values import MAX_COST, MAX_WAITED
 from timewheel.options import MAX_KEY, MAX_NAME, MAX_TAGS
 from timewheel.policies import MAX_ATTEMPTS, MAX_SECONDS
 from timewheel.tasks import MAX_NAME as MAX_TASK_NAME
@@ -86,7 +87,65 @@ TaskName = Annotated[
 ]
 
 
-class JobIn(Given):
+Above0 = Annotated[float, Field(gt=0, le=MAX_SECONDS, allow_inf_nan=False)]
+Key = Annotated[str, Field(min_length=1, max_length=MAX_KEY)]
+
+
+class FlowIn(Given):
+    """What every job may say of when it may start and when it is given up. null: none, or no limit."""
+
+    concurrency_key: Annotated[
+        Key | None,
+        Field(description="Of the jobs with this key one runs at a time, or as many as its task or queue declares."),
+    ] = None
+    rate_key: Annotated[
+        Key | None, Field(description="The starts with this key have the key_rate of the task and of the queue.")
+    ] = None
+    cost: Annotated[
+        Annotated[int, Field(ge=1, le=MAX_COST), WHOLE] | None,
+        Field(description="What a start takes of the rate of its rate_key. Without: 1."),
+    ] = None
+    partition_key: Annotated[
+        Key | None, Field(description="Jobs with different ones, such as tenants, share their queue fairly.")
+    ] = None
+    heartbeat_timeout_s: Annotated[
+        Above0 | None, Field(description="Longest silence of the running handler; null: no limit.")
+    ] = None
+    expires_after_s: Annotated[
+        Above0 | None,
+        Field(description="So long after scheduled_at it does not start any more: SKIPPED, unless it began before."),
+    ] = None
+    deadline_after_s: Annotated[
+        Above0 | None, Field(description="So long after scheduled_at it is given up: DEAD, whatever it has begun.")
+    ] = None
+
+
+class UniqueIn(Given):
+    """One job of a kind at a time."""
+
+    by: Annotated[
+        list[Literal["task", "args", "queue", "key"]],
+        Field(max_length=4, description='["task", "args"] or ["key"], with "queue" where that matters.'),
+    ] = Field(default_factory=lambda: ["task", "args"])  # type: ignore[arg-type]  # mypy takes it for a list of str
+    key: Annotated[Key | None, Field(description='For "key" in `by`.')] = None
+    period_s: Annotated[
+        Above0 | None, Field(description="Only a job that was made less than this ago stands in the way.")
+    ] = None
+    states: Annotated[
+        list[Literal["SCHEDULED", "WAITING", "ACTIVE", "COMPLETED", "CANCELLED", "DEAD", "SKIPPED"]] | None,
+        Field(
+            max_length=7,
+            description="States in which a job stands in the way. Without: the unfinished ones; with period_s also "
+            "COMPLETED.",
+        ),
+    ] = None
+    on_conflict: Annotated[
+        Literal["keep", "replace", "reschedule", "fail"],
+        Field(description="The job that is there stays (200), is cancelled or moved if it has not begun; or 409."),
+    ] = "keep"
+
+
+class JobIn(FlowIn):
     """A job to make, due at `scheduled_at` or after `delay_s` (one of them at most); at once without either."""
 
     task: TaskName
@@ -108,10 +167,6 @@ class JobIn(Given):
         Field(gt=0, le=MAX_SECONDS, allow_inf_nan=False, description="Limit of one attempt; null: none."),
     ] = None
     tags: Annotated[list[Name] | None, Field(max_length=MAX_TAGS)] = None
-    concurrency_key: Annotated[
-        str | None,
-        Field(min_length=1, max_length=MAX_KEY, description="Of all jobs with this key one runs at a time."),
-    ] = None
     idempotency_key: Annotated[
         str | None,
         Field(
@@ -123,6 +178,19 @@ class JobIn(Given):
     misfire_grace_s: Annotated[
         Seconds | None,
         Field(description="SKIP the job when nobody was there to run it for longer than this after it was due."),
+    ] = None
+    expires_at: Annotated[
+        Instant | None, Field(description="From then on it does not start any more: SKIPPED, unless it began before.")
+    ] = None
+    deadline: Annotated[Instant | None, Field(description="Then it is given up: DEAD, whatever it has begun.")] = None
+    unique: UniqueIn | None = None
+    wait_for: Annotated[
+        list[Annotated[str, Field(max_length=64)]] | None,
+        Field(max_length=MAX_WAITED, description="Ids of jobs: it is WAITING until all of them are final."),
+    ] = None
+    if_dependency_fails: Annotated[
+        Literal["CANCEL", "RUN", "WAIT"] | None,
+        Field(description="What becomes of it when one of those did not complete. Without: CANCEL."),
     ] = None
 
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from timewheel.checks import shown
-from timewheel.errors import InvalidOption, InvalidTask, InvalidTime, NotSerializable
+from timewheel.errors import InvalidOption, InvalidTask, InvalidTime, JobNotFound, NotSerializable
 from timewheel.model import SchedulerState
-from timewheel.options import Retry
-from timewheel.serve.inputs import JobIn
+from timewheel.options import Retry, Unique
+from timewheel.serve.inputs import FlowIn, JobIn
 from timewheel.serve.problems import Problem, cause_of, fields_of, invalid, unavailable
 from timewheel.store.changes import Submit
 from timewheel.times import delay_us, parse_rfc3339, utc_datetime
@@ -25,8 +25,15 @@ if TYPE_CHECKING:
 Fault = Callable[[Sequence[Any], Mapping[str, Any]], "str | None"]
 
 SLICE = 50  # jobs of a batch that are judged in one turn of the event loop: a few milliseconds
-_OPTIONS = ("queue", "priority", "retry", "timeout_s", "tags", "idempotency_key", "misfire_grace_s", "concurrency_key")
-_NULL_MEANS = frozenset({"retry", "timeout_s"})  # one attempt; no limit. Elsewhere null is the same as silence
+FLOW_OPTIONS = tuple(FlowIn.model_fields)
+_OPTIONS = (
+    *("queue", "priority", "retry", "timeout_s", "tags", "idempotency_key", "misfire_grace_s"),
+    *("wait_for", "if_dependency_fails"),
+    *FLOW_OPTIONS,
+)
+_INSTANTS = ("expires_at", "deadline")
+# One attempt; no limit. Elsewhere null is the same as silence.
+_NULL_MEANS = frozenset({"retry", "timeout_s", "heartbeat_timeout_s"})
 
 
 class Maker:
@@ -47,7 +54,10 @@ class Maker:
         check_open(self._scheduler)
         submit = self._draft(wanted)
         self._scheduler.check_room()
-        return await self._scheduler.submit(submit)
+        try:
+            return await self._scheduler.submit(submit)
+        except JobNotFound as error:
+            raise invalid(str(error), "wait_for") from None
 
     async def make_many(self, items: Sequence[Any]) -> list[dict[str, Any]]:
         """One result an item, in their order; the good ones are written together. Raises Problem, TimewheelError."""
@@ -77,6 +87,8 @@ class Maker:
             draft = verbs.new(when, wanted.task, *wanted.args, **wanted.kwargs)
         except (InvalidTask, NotSerializable) as error:
             raise invalid(str(error), "args") from None
+        except InvalidOption as error:
+            raise invalid(str(error), error.field) from None
         self.check_arguments(wanted.task, wanted.args, wanted.kwargs)
         submit: Submit = draft.submit
         return submit
@@ -102,17 +114,12 @@ class Maker:
         try:
             return self._scheduler.options(**options)
         except InvalidOption as error:
-            for name, value in options.items():
-                try:
-                    self._scheduler.options(**{name: value})
-                except InvalidOption as culprit:
-                    raise invalid(str(culprit), name) from None
-            raise invalid(str(error)) from None
+            raise invalid(str(error), error.field) from None
 
 
 def _result(made: Job[Any] | BaseException) -> dict[str, Any]:
     if isinstance(made, BaseException):
-        problem = cause_of(made)
+        problem = invalid(str(made), "wait_for") if isinstance(made, JobNotFound) else cause_of(made)
         return {"status": problem.status, "problem": problem.document()}
     return {"status": 201 if made.created else 200, "id": made.id, "created": made.created}
 
@@ -146,6 +153,12 @@ def instant_of(field: str, text: str | None) -> datetime | None:
 def _options(wanted: JobIn) -> dict[str, Any]:
     given = {name: getattr(wanted, name) for name in _OPTIONS if name in wanted.model_fields_set}
     options = {name: value for name, value in given.items() if value is not None or name in _NULL_MEANS}
+    options |= {name: found for name in _INSTANTS if (found := instant_of(name, getattr(wanted, name))) is not None}
+    if wanted.unique is not None:
+        try:
+            options["unique"] = Unique(**wanted.unique.model_dump())
+        except InvalidOption as error:
+            raise invalid(str(error), "unique") from None
     if wanted.retry is not None and not isinstance(wanted.retry, int):
         try:
             options["retry"] = Retry(**wanted.retry.model_dump())

@@ -11,6 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from timewheel.model import AttemptState, JobState
 
+Fault = Literal["TRANSIENT", "THROTTLED", "PERMANENT", "AMBIGUOUS"] | None
+
 
 class RetryOut(BaseModel):
     """The policy a job has, all written out."""
@@ -46,24 +48,35 @@ class JobOut(BaseModel):
     finished_at: str | None
     tags: list[str]
     concurrency_key: str | None
+    rate_key: str | None
+    cost: Annotated[int | None, Field(description="What a start takes of the rate of its rate_key.")]
+    partition_key: str | None
     schedule_id: Annotated[str | None, Field(description="The schedule that made it.")]
     nominal_at: Annotated[str | None, Field(description="The slot of its schedule that it stands for.")]
     idempotency_key: str | None
     retry: RetryOut
     timeout_s: float | None
+    heartbeat_timeout_s: float | None
     misfire_grace_s: float | None
+    expires_at: Annotated[str | None, Field(description="From then on it does not start any more.")]
+    deadline: Annotated[str | None, Field(description="Then it is given up.")]
+    wait_for: Annotated[list[str], Field(description="The jobs that it waits for, or waited for.")]
+    if_dependency_fails: Literal["CANCEL", "RUN", "WAIT"] | None
     attempt: Annotated[int, Field(description="Number of the newest attempt; 0 before the first.")]
     cancel_requested: Annotated[bool, Field(description="It runs, and was asked to stop.")]
     result: Annotated[Any, Field(description="What the handler returned, when COMPLETED.")]
     result_omitted: Annotated[str | None, Field(description="Why the result was not kept.")]
     error: Annotated[str | None, Field(description="The last error.")]
+    last_fault: Annotated[Fault, Field(description="The class of the last failure.")]
+    first_failed_at: str | None
+    next_retry_at: Annotated[str | None, Field(description="When it is tried again, once it has failed.")]
     version: Annotated[int, Field(description="Grows with every edit.")]
 
 
 class MadeJob(JobOut):
     """A job that was asked for."""
 
-    created: Annotated[bool, Field(description="False: it existed already, under this idempotency key.")]
+    created: Annotated[bool, Field(description="False: it existed already, under its key or as a unique one.")]
 
 
 class AttemptOut(BaseModel):
@@ -80,6 +93,7 @@ class AttemptOut(BaseModel):
     reason: str | None
     error: str | None
     error_kind: Annotated[str | None, Field(description="The exception's type.")]
+    fault: Annotated[Fault, Field(description="Of a failure: its class.")]
 
 
 class AttemptsOut(BaseModel):

@@ -4,7 +4,8 @@
      "detail": "...what was wrong, with which value, and the way out", "instance": "/api/v1/jobs/job-1", ...}
 
 `type` is stable, for programs; `detail` is for people. Further members: `errors` (a list of {field, message}),
-`job_id` (of the job that holds an idempotency key), `retry_after_s` (also as the header Retry-After), `state`.
+`job_id` (of the job that holds an idempotency key, or stands in the way), `retry_after_s` (also as the header
+Retry-After), `state`.
 """
 
 from __future__ import annotations
@@ -147,7 +148,9 @@ def _retry_after(seconds: float) -> dict[str, str]:
     return {"Retry-After": str(max(1, math.ceil(seconds)))}
 
 
-_INVALID = (errors.InvalidTime, errors.InvalidOption, errors.InvalidTask, errors.NotSerializable)
+_INVALID = (
+    errors.InvalidTime, errors.InvalidRule, errors.InvalidOption, errors.InvalidTask, errors.NotSerializable,
+)  # fmt: skip
 _UNAVAILABLE: tuple[tuple[type[errors.TimewheelError], str], ...] = (
     (errors.NotOwner, "standby"),
     (errors.NotStarted, "not-running"),
@@ -160,15 +163,15 @@ def problem_of(error: errors.TimewheelError) -> Problem:
     """The problem that an error of the tree becomes. What has no place of its own is a 500."""
     detail = str(error)
     if isinstance(error, _INVALID):
-        return invalid(detail)
+        return invalid(detail, getattr(error, "field", None))
     if isinstance(error, errors.JobNotFound):
         return Problem(404, "job-not-found", detail, job_id=error.job_id)
-    if isinstance(error, errors.InvalidRule):
-        return invalid(detail, error.field)
     if isinstance(error, _OF_A_SCHEDULE):
         return _schedule_problem(error)
     if isinstance(error, errors.IdempotencyConflict):
         return Problem(409, "idempotency-conflict", detail, job_id=error.job_id, idempotency_key=error.key)
+    if isinstance(error, errors.UniqueConflict):
+        return Problem(409, "unique-conflict", detail, job_id=error.job_id)
     if isinstance(error, errors.Overloaded):
         return overloaded(detail, error.retry_after_s)
     if isinstance(error, errors.JournalFull):

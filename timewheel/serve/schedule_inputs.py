@@ -18,6 +18,7 @@ from timewheel.serve.inputs import (
     OVERLAP,
     OVERLAP_NAME,
     WHOLE,
+    FlowIn,
     Given,
     Instant,
     Name,
@@ -101,7 +102,7 @@ OverlapOrName = Annotated[
 ]
 
 
-class ChoicesIn(RuleIn):
+class ChoicesIn(RuleIn, FlowIn):
     """A rule and the options of a schedule. null means: none, or no limit, where that has a meaning."""
 
     queue: Name | None = None
@@ -116,12 +117,6 @@ class ChoicesIn(RuleIn):
         float | None, Field(gt=0, le=MAX_SECONDS, allow_inf_nan=False, description="Limit of one attempt; null: none.")
     ] = None
     tags: Annotated[list[Name] | None, Field(max_length=MAX_TAGS)] = None
-    concurrency_key: Annotated[
-        str | None,
-        Field(
-            min_length=1, max_length=MAX_KEY, description="Of all jobs with this key one runs at a time; null: none."
-        ),
-    ] = None
     misfire: Annotated[
         Literal["SKIP", "LATEST", "COALESCE", "ALL"] | None,
         Field(description="What becomes of slots that were missed. Without: LATEST."),

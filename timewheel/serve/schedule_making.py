@@ -17,7 +17,7 @@ from timewheel.options import Retry
 from timewheel.planning.options import schedule_options
 from timewheel.planning.policies import Overlap
 from timewheel.recurring import Call
-from timewheel.serve.making import Maker, check_open, instant_of
+from timewheel.serve.making import FLOW_OPTIONS, Maker, check_open, instant_of
 from timewheel.serve.problems import invalid
 from timewheel.serve.rules import KINDS, given, rule_of
 from timewheel.serve.schedule_inputs import ChoicesIn, OverlapIn, PreviewIn, ScheduleChangeIn, ScheduleIn
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
 
 _IN_PLACE = ("tz", "gap", "fold")  # what may change without saying the rule again
 _PLAIN: tuple[str, ...] = (
-    "queue", "priority", "timeout_s", "tags", "concurrency_key", "misfire", "misfire_grace_s", "catch_up_max",
-    "catch_up_per_s", "jitter_s", "max_runs",
+    "queue", "priority", "timeout_s", "tags", "misfire", "misfire_grace_s", "catch_up_max", "catch_up_per_s",
+    "jitter_s", "max_runs", *FLOW_OPTIONS,
 )  # fmt: skip
 _INSTANTS = ("start", "end")
 # null says something of its own; elsewhere it is the same as silence.
-_NULL_MEANS = frozenset({"retry", "timeout_s", "concurrency_key", "catch_up_per_s", "max_runs", *_INSTANTS})
+_NULL_MEANS = frozenset({"retry", "timeout_s", "catch_up_per_s", "max_runs", *_INSTANTS, *FLOW_OPTIONS} - {"cost"})
 _BAD = (InvalidOption, InvalidRule, InvalidTime)
 
 

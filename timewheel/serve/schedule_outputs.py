@@ -43,8 +43,14 @@ class OptionsOut(BaseModel):
     priority: int
     retry: RetryOut
     timeout_s: float | None
+    heartbeat_timeout_s: float | None
+    expires_after_s: float | None
+    deadline_after_s: float | None
     tags: list[str]
     concurrency_key: str | None
+    rate_key: str | None
+    cost: int | None
+    partition_key: str | None
     misfire: Misfire
     misfire_grace_s: float
     catch_up_max: int
@@ -57,7 +63,7 @@ class OptionsOut(BaseModel):
 
 
 class ScheduleOut(BaseModel):
-    """A schedule as it stands. `rule`, `in_words`, `options`, `args` and `kwargs` are null when they cannot be read."""
+    """A schedule as it stands. What was declared is null when it cannot be read."""
 
     id: str
     task: str
@@ -69,6 +75,7 @@ class ScheduleOut(BaseModel):
     rule: RuleOut | None
     in_words: Annotated[str | None, Field(description="The rule in words.")]
     options: OptionsOut | None
+    idempotent: Annotated[bool | None, Field(description="What its task said when the schedule was declared.")]
     next_at: Annotated[str | None, Field(description="The next slot, before jitter; null when it is not ACTIVE.")]
     paused_until: str | None
     runs: Annotated[int, Field(description="Jobs that the rule has made.")]

@@ -37,7 +37,7 @@ RULE_FIELDS = (
 def schedule_view(schedule: Schedule[Any], definition: Definition | None) -> dict[str, Any]:
     """A schedule as `ScheduleOut` describes it; `definition` None: it cannot be read here."""
     record = schedule.record
-    declared = {"args": None, "kwargs": None, "rule": None, "in_words": None, "options": None}
+    declared = dict.fromkeys(("args", "kwargs", "rule", "in_words", "options", "idempotent"))
     if definition is not None:
         declared = definition_view(definition)
     return {
@@ -65,6 +65,7 @@ def definition_view(definition: Definition) -> dict[str, Any]:
         "rule": rule_view(definition.rule),
         "in_words": definition.rule.explain(),
         "options": _options_view(definition),
+        "idempotent": definition.terms.idempotent,
     }
 
 
@@ -79,6 +80,7 @@ def flat_view(definition: Definition) -> dict[str, Any]:
         **rule,
         "queue": definition.queue,
         **shown["options"],
+        "idempotent": shown["idempotent"],
         "managed": definition.declared,
     }
 
@@ -99,13 +101,19 @@ def rule_view(rule: Rule) -> dict[str, Any]:
 
 
 def _options_view(definition: Definition) -> dict[str, Any]:
-    misfire, overlap = definition.misfire, definition.overlap
+    misfire, overlap, terms = definition.misfire, definition.overlap, definition.terms
     return {
         "priority": definition.priority,
         "retry": retry_view(definition.retry),
-        "timeout_s": None if definition.timeout_us is None else definition.timeout_us / SECOND_US,
+        "timeout_s": _seconds(definition.timeout_us),
+        "heartbeat_timeout_s": _seconds(terms.heartbeat_timeout_us),
+        "expires_after_s": _seconds(terms.expires_after_us),
+        "deadline_after_s": _seconds(terms.deadline_after_us),
         "tags": list(definition.tags),
         "concurrency_key": definition.concurrency_key,
+        "rate_key": terms.rate_key,
+        "cost": None if terms.rate_key is None else terms.cost,
+        "partition_key": terms.partition_key,
         "misfire": misfire.kind,
         "misfire_grace_s": misfire.grace_us / SECOND_US,
         "catch_up_max": misfire.catch_up_max,
@@ -116,6 +124,10 @@ def _options_view(definition: Definition) -> dict[str, Any]:
         "end": None if definition.end_us is None else rfc3339(definition.end_us),
         "max_runs": definition.max_runs,
     }
+
+
+def _seconds(time_us: int | None) -> float | None:
+    return None if time_us is None else time_us / SECOND_US
 
 
 def occurrence_view(row: Occurrence) -> dict[str, Any]:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import orjson
 from starlette.responses import Response
 
+from timewheel.flow import NO_FLOW
+
 if TYPE_CHECKING:
     from timewheel.handles import Attempt
     from timewheel.job import Job
@@ -37,6 +39,7 @@ def job_view(job: Job[Any]) -> dict[str, Any]:
     args, kwargs = call_view(record.arguments)
     scheduled_at = instant_text(job.scheduled_at)
     # A delay is shown by the clocks' present offset; two readings of it would differ by a microsecond.
+    flow = record.flow or NO_FLOW
     as_asked = (record.clock, record.scheduled_at) == (record.due_clock, record.due_at)
     return {
         "id": job.id,
@@ -53,17 +56,28 @@ def job_view(job: Job[Any]) -> dict[str, Any]:
         "finished_at": instant_text(job.finished_at),
         "tags": record.tags,
         "concurrency_key": record.concurrency_key,
+        "rate_key": flow.rate_key,
+        "cost": None if flow.rate_key is None else flow.cost,
+        "partition_key": flow.partition_key,
         "schedule_id": job.schedule_id,
         "nominal_at": instant_text(job.nominal_at),
         "idempotency_key": record.idempotency_key,
         "retry": retry_view(record.retry),
         "timeout_s": _seconds(record.timeout_us),
+        "heartbeat_timeout_s": _seconds(flow.heartbeat_timeout_us),
         "misfire_grace_s": _seconds(record.misfire_grace_us),
+        "expires_at": instant_text(job.expires_at),
+        "deadline": instant_text(job.deadline),
+        "wait_for": job.wait_for,
+        "if_dependency_fails": None if flow.wait_for is None else flow.wait_for.if_one_fails,
         "attempt": record.attempt,
         "cancel_requested": record.cancel_requested is not None,
         "result": None if record.result is None else _result_view(record.result),
         "result_omitted": record.result_omitted,
         "error": record.error,
+        "last_fault": job.last_fault,
+        "first_failed_at": instant_text(job.first_failed_at),
+        "next_retry_at": instant_text(job.next_retry_at),
         "version": record.version,
     }
 
@@ -82,6 +96,7 @@ def attempt_view(attempt: Attempt) -> dict[str, Any]:
         "reason": attempt.reason,
         "error": attempt.error,
         "error_kind": attempt.error_kind,
+        "fault": attempt.fault,
     }
 
 
