@@ -26,7 +26,7 @@ from timewheel.model import JobState
 from timewheel.store import committer, loader, recovery
 from timewheel.store.changes import Cancelled, Settle, Submit, Submitted
 from timewheel.wheel import ticker
-from timewheel.work import lifecycle, settling, worker
+from timewheel.work import lifecycle, settling, watch, worker
 from timewheel_storage import memory, memory_batch, memory_claims, memory_flow, memory_journal, memory_verbs
 from timewheel_storage.sqlite import batch as sqlite_batch
 from timewheel_storage.sqlite import write_settle, write_verbs
@@ -632,7 +632,7 @@ _bug(
 _bug(
     "timeout forgotten",
     "a handler may run longer than its timeout",
-    edit(worker.Worker, "_began", "if timeout_us is not None and", "if False and"),
+    edit(watch.Watch, "begin", "if timeout_us is not None:", "if False:"),
     "I29",
     40,
     near=5,

@@ -18,9 +18,10 @@ from aiohttp.test_utils import TestServer
 from timewheel.targets.addresses import is_public, is_reachable_by_name
 from timewheel.targets.hosts import AllowedHosts
 from timewheel.targets.http import KEPT_BYTES, READ_BYTES, HttpTarget
-from timewheel.targets.request import MAX_RETRY_AFTER_S, fault_of_request, retry_after_s
-from timewheel.work.classify import Permanent, Throttled, Transient
+from timewheel.targets.request import fault_of_request
 from timewheel.work.context import JobContext, enter, leave
+from timewheel.work.foreign import MAX_RETRY_AFTER_S, retry_after_s
+from timewheel.work.signals import Ambiguous, Permanent, Throttled, Transient
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -159,24 +160,26 @@ async def test_no_listener_is_transient(site: Site, target: HttpTarget) -> None:
         await target.request(url)
 
 
-async def test_a_slow_answer_is_transient(site: Site, target: HttpTarget) -> None:
+async def test_a_slow_answer_is_ambiguous(site: Site, target: HttpTarget) -> None:
     async def never(request: web.Request) -> web.Response:
         await asyncio.Event().wait()
         return web.Response()
 
     site.handler = never
-    with pytest.raises(Transient, match=r"no answer within 0\.05 s"):
+    with pytest.raises(Ambiguous, match=r"no answer within 0\.05 s"):
         await target.request(site.url(), timeout_s=0.05)
 
 
-async def test_a_broken_answer_is_transient(site: Site, target: HttpTarget) -> None:
+@pytest.mark.parametrize("said", [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nonly this"], ids=["none", "part"])
+async def test_a_broken_answer_is_ambiguous(site: Site, target: HttpTarget, said: bytes) -> None:
     async def hang_up(request: web.Request) -> web.Response:
-        assert request.transport is not None
+        assert isinstance(request.transport, asyncio.Transport)
+        request.transport.write(said)
         request.transport.close()
         return web.Response()
 
     site.handler = hang_up
-    with pytest.raises(Transient):
+    with pytest.raises(Ambiguous):
         await target.request(site.url())
 
 

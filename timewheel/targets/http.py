@@ -2,9 +2,11 @@
 
     answer                          becomes
     2xx                             success; the result holds status and a little of the body
-    429, 5xx                        a retry, not before Retry-After where the answer has one
+    429, 5xx with Retry-After       throttled: a retry, not before that where the answer has it
+    any other 5xx                   a retry
     3xx, any other 4xx              dead: nothing is followed, and asking again would not help
-    no connection, no answer        a retry
+    no connection                   a retry: nothing was asked
+    no answer, or a part of one     ambiguous: it may have been done; a retry, with the same Idempotency-Key
     a host or address not allowed   dead
 
 Requests reach only the hosts that the operator named when he started `serve` (see `timewheel.targets.hosts`). A name is
@@ -23,9 +25,10 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
 from timewheel.targets.hosts import AllowedHosts
-from timewheel.targets.request import MAX_TIMEOUT_S, fault_of_request, retry_after_s
-from timewheel.work.classify import Permanent, Throttled, Transient
+from timewheel.targets.request import MAX_TIMEOUT_S, fault_of_request
 from timewheel.work.context import current
+from timewheel.work.foreign import retry_after_s
+from timewheel.work.signals import Ambiguous, Permanent, Throttled, Transient
 
 NAME = "http.request"
 TIMEOUT_S = 30.0
@@ -80,7 +83,7 @@ class HttpTarget:
         """Call `url` and answer {"status": ..., "body": ...}; `json`, unless None, is the body.
 
         Sends `Idempotency-Key` with the job's key, the same for every attempt, unless `headers` has one. Raises
-        Permanent, Throttled, Transient as the module's table says. `timeout_s` bounds the whole call.
+        Permanent, Throttled, Transient, Ambiguous as the module's table says. `timeout_s` bounds the whole call.
         """
         fault = self.fault_of(url, method, headers, json, timeout_s)
         if fault is not None:
@@ -106,9 +109,11 @@ class HttpTarget:
         except _Refused as error:
             raise Permanent(str(error)) from None
         except TimeoutError:
-            raise Transient(f"{what}: no answer within {timeout_s} s") from None
+            raise Ambiguous(f"{what}: no answer within {timeout_s} s") from None
         except (aiohttp.ClientError, OSError) as error:
-            raise Transient(f"{what}: {type(error).__name__}: {error}") from error
+            never_asked = isinstance(error, (aiohttp.ClientConnectorError, aiohttp.InvalidURL))
+            kind = Transient if never_asked else Ambiguous
+            raise kind(f"{what}: {type(error).__name__}: {error}") from error
 
     def fault_of(
         self,

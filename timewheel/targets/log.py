@@ -6,8 +6,8 @@ import json
 import logging
 from typing import Any
 
-from timewheel.work.classify import Permanent
 from timewheel.work.context import current
+from timewheel.work.signals import Permanent
 
 NAME = "log.message"
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")

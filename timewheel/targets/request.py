@@ -1,11 +1,9 @@
-"""What an HTTP request may look like, and what Retry-After says. Pure: no asyncio, clock, files or sockets."""
+"""What an HTTP request may look like. Pure: no asyncio, clock, files or sockets."""
 
 from __future__ import annotations
 
 import math
 import re
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from typing import Any
 
 from yarl import URL
@@ -15,7 +13,6 @@ MAX_URL = 8 * 1024
 MAX_HEADERS = 64
 MAX_HEADER_BYTES = 16 * 1024
 MAX_TIMEOUT_S = 3600.0
-MAX_RETRY_AFTER_S = 24 * 3600.0
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,256}", re.ASCII)
 _VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 # They frame the message or speak for the connection: not the caller's to say.
@@ -31,7 +28,6 @@ _OURS = {
     "expect",
 }
 _OURS |= {"proxy-authorization", "proxy-connection", "proxy-authenticate"}
-_SECONDS = re.compile(r"\d{1,18}(\.\d{1,9})?", re.ASCII)
 
 
 def fault_of_request(url: Any, method: Any, headers: Any, timeout_s: Any) -> str | None:
@@ -80,34 +76,3 @@ def _fault_of_headers(headers: Any) -> str | None:
         seen.add(name.lower())
         size += len(name) + len(value)
     return None if size <= MAX_HEADER_BYTES else f"headers: {size} bytes; at most {MAX_HEADER_BYTES} are allowed"
-
-
-def retry_after_s(value: str | None, date: str | None, now: datetime) -> float | None:
-    """The seconds that a Retry-After header asks to wait, from 0 to 24 h; None when it is missing or makes no sense.
-
-    An HTTP date in it is read against the answer's own `date` header, whose clock wrote it, else against `now`.
-
-    >>> retry_after_s("120", None, datetime.now(UTC))
-    120.0
-    >>> retry_after_s("Mon, 05 Jan 2026 00:01:00 GMT", "Mon, 05 Jan 2026 00:00:00 GMT", datetime.now(UTC))
-    60.0
-    """
-    if value is None:
-        return None
-    value = value.strip()
-    if _SECONDS.fullmatch(value):
-        return min(float(value), MAX_RETRY_AFTER_S)
-    until = _http_date(value)
-    if until is None:
-        return None
-    return min(max((until - (_http_date(date) or now)).total_seconds(), 0.0), MAX_RETRY_AFTER_S)
-
-
-def _http_date(text: str | None) -> datetime | None:
-    if text is None or len(text) > 100:
-        return None
-    try:
-        date = parsedate_to_datetime(text)
-    except ValueError:
-        return None
-    return date if date.tzinfo is not None else date.replace(tzinfo=UTC)

@@ -24,8 +24,8 @@ from typing import Any
 
 from timewheel.targets.command import SHELL, Account, Wanted, environment_of, fault_of_command
 from timewheel.targets.process import Ended, Launch, Process
-from timewheel.work.classify import Permanent, Transient
 from timewheel.work.context import current
+from timewheel.work.signals import Permanent, Transient
 
 NAME = "shell.run"
 CLOSE_S = 2.0  # for the threads of killed commands
