@@ -8,6 +8,7 @@ is asked.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -34,7 +35,7 @@ SLACK_US = SECOND_US // 4  # a wall clock set back by less is no step: what had 
 REACH_US = AHEAD_US + SLACK_US  # how far before its due time a job may be claimed, and wait at the gate
 
 
-class Claiming:
+class Claiming(ABC):
     """The part of a Dispatcher that claims; the claimed ones come to `_admit`."""
 
     _claims: Claims
@@ -52,16 +53,17 @@ class Claiming:
         self._key_limits = self.declared.key_limits  # as the journal's keeper knows them
         self.draining = False
 
+    @abstractmethod
     def fire(self, entries: Sequence[Entry]) -> None:
         """These (due_us, job_id, lane) are due."""
-        raise NotImplementedError
 
+    @abstractmethod
     def kick(self) -> None:
         """Something changed: pump in the next loop turn."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _admit(self, claimant: Claimant, now: Now) -> None:
-        raise NotImplementedError
+        """A job is claimed."""
 
     # ---- claims ------------------------------------------------------------------------------------------------------
 
