@@ -10,6 +10,7 @@ import pytest
 from tests.databases import in_memory
 from timewheel.model import AttemptState, ClockKind, JobState, OriginKind, WaitingReason
 from timewheel.schedule_records import Fate, ScheduleState
+from timewheel.store.letters import OperationState
 from timewheel_storage.sqlite import codes, schema
 
 # A migration that was released never changes: a journal that has seen it would not see the change. Add another one.
@@ -22,6 +23,7 @@ CODES = {
     "schedule_states": codes.SCHEDULE_STATES,
     "origin_kinds": codes.ORIGIN_KINDS,
     "fates": codes.FATES,
+    "operation_states": codes.OPERATION_STATES,
 }
 
 
@@ -93,7 +95,7 @@ def test_every_table_is_strict(fresh):
 
 
 def test_codes_are_those_of_the_model(fresh):
-    enums = (JobState, AttemptState, ScheduleState, OriginKind, Fate)
+    enums = (JobState, AttemptState, ScheduleState, OriginKind, Fate, OperationState)
     for (table, members), enum in zip(CODES.items(), enums, strict=True):
         assert [member.value for member in members] == [member.value for member in enum]
         assert fresh.execute(f"SELECT code, name FROM {table} ORDER BY code").fetchall() == list(enumerate(members))
@@ -103,19 +105,33 @@ def test_codes_are_those_of_the_model(fresh):
 
 
 def test_statements_name_reasons_that_exist():
-    from timewheel_storage.sqlite import audit_schedules, write_claim, write_plan, write_take_over, write_verbs
+    from timewheel_storage.sqlite import (
+        audit_schedules,
+        keys,
+        write_claim,
+        write_plan,
+        write_rest,
+        write_take_over,
+        write_verbs,
+    )
 
-    unresolvable, overrun, overlap, key = (f"'{reason.value}'" for reason in WaitingReason)
+    every = {reason: f"'{reason.value}'" for reason in WaitingReason}
+    unresolvable, overrun, overlap, key, dependency, task = every.values()
     for statement, reasons in (
-        (write_verbs.MOVES, (unresolvable, overlap, key)),
-        (write_claim.SPECIAL, (overrun,)),
+        (write_verbs.BEFORE_CANCELS, (dependency,)),
+        (write_verbs.MOVES, (unresolvable, overlap, key, dependency, task)),
         (write_claim.WAITS, (key,)),
         (write_plan.TO_SUPERSEDE, (overlap,)),
-        (write_take_over.FIRST_OF_THESE, (overrun, overlap, key)),
-        (write_take_over.FIRST_OF_ALL, (overrun, overlap, key)),
-        (audit_schedules.JOB_RULES["waits for something that does not exist"], (unresolvable, overrun, overlap, key)),
+        (write_rest.DEFERS, (task,)),
+        (keys.KEY_HOLDERS, (overrun,)),
+        (write_take_over.OF_ALL, (overlap, key)),
+        (write_take_over.FIRST_OF_SCHEDULES, (overlap,)),
+        (write_take_over.FIRST_OF_KEYS, (key,)),
+        (write_take_over.MORE_OF_KEYS, (key,)),
+        (write_take_over.FIRST_OF_TASKS, (task,)),
+        (audit_schedules.JOB_RULES["waits for something that does not exist"], tuple(every.values())),
     ):
-        assert set(re.findall(r"'(?:unresolvable|overrun|overlap|key)'", statement)) == set(reasons)
+        assert set(re.findall("|".join(every.values()), statement)) == set(reasons)
 
 
 @pytest.mark.parametrize(

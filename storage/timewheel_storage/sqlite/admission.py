@@ -84,10 +84,11 @@ class Admission:
     def __init__(self, requests: Sequence[JobRequest]) -> None:
         self._requests = requests
         self._keyed = [place for place, one in enumerate(requests) if one.idempotency_key is not None]
-        flows = [one.flow for one in requests if one.flow is not None]
-        self._uniques = [flow.unique for flow in flows if flow.unique is not None]
-        self._awaited = {job_id for flow in flows if flow.wait_for is not None for job_id in flow.wait_for.job_ids}
-        self._waits = any(flow.wait_for is not None for flow in flows)
+        self.flows = [one.flow for one in requests if one.flow is not None]
+        self._uniques = [flow.unique for flow in self.flows if flow.unique is not None]
+        waits = [flow.wait_for for flow in self.flows if flow.wait_for is not None]
+        self._waits = bool(waits)
+        self._awaited = {job_id for wait_for in waits for job_id in wait_for.job_ids}
         self._begin()
 
     @property
@@ -99,7 +100,8 @@ class Admission:
         self.refused: dict[int, Outcome] = {}  # by the place of the request
         self.made: dict[int, Made] = {}  # likewise; those that are made PLAINLY may be left out
         self.moves: list[tuple[int, Reschedule]] = []  # by submissions that were refused, in their order
-        self.free: list[int] = []  # jobs that hold an idempotency key no longer
+        self.free: list[int] = []  # jobs whose idempotency key another takes
+        self._lapsed: dict[tuple[str, str], int] = {}  # jobs whose key another may take
         self._holders: dict[tuple[str, str], tuple[int, str | None]] = {}
         self._equals: dict[str, list[_Equal]] = {}
         self._states: dict[int, int] = {}
@@ -121,7 +123,7 @@ class Admission:
         keys = [_key(self._requests[place]) for place in self._keyed]
         for place, job_id, digest, finished_at in rows_of(ask(connection, HOLDERS, (encode(keys),))[0]):
             if finished_at is not None and finished_at <= stamp.now.wall_us - KEY_KEEPING_US:
-                self.free.append(job_id)
+                self._lapsed[keys[place]] = job_id
             else:
                 self._holders[keys[place]] = (job_id, digest)
 
@@ -211,6 +213,8 @@ class Admission:
             self._states[one.job_id] = made.state
         if one.idempotency_key is not None:
             self._holders[_key(one)] = (one.job_id, one.digest)
+            if (lapsed := self._lapsed.pop(_key(one), None)) is not None:
+                self.free.append(lapsed)
         if one.flow is not None and one.flow.unique is not None:
             equals = self._equals.setdefault(one.flow.unique.digest, [])
             equals.append(_Equal(one.job_id, wall_us, made.state, made.reason))

@@ -131,7 +131,8 @@ class Submits:
         plain: list[tuple[Any, ...]] = []
         full: list[tuple[Any, ...]] = []
         flows: list[tuple[Any, ...]] = []
-        refused, made, lanes = self._admission.refused, self._admission.made, self._places.lanes()
+        refused, made = self._admission.refused, self._admission.made
+        lanes = self._places.lanes() if self._admission.flows else []
         for place, (one, kind) in enumerate(zip(self._requests, self._places.kinds(), strict=True)):
             if place in refused:
                 continue
