@@ -170,7 +170,9 @@ async def test_a_slow_answer_is_ambiguous(site: Site, target: HttpTarget) -> Non
         await target.request(site.url(), timeout_s=0.05)
 
 
-@pytest.mark.parametrize("said", [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nonly this"], ids=["none", "part"])
+@pytest.mark.parametrize(
+    "said", [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nonly this"], ids=["none", "part"]
+)
 async def test_a_broken_answer_is_ambiguous(site: Site, target: HttpTarget, said: bytes) -> None:
     async def hang_up(request: web.Request) -> web.Response:
         assert isinstance(request.transport, asyncio.Transport)
