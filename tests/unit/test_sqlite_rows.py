@@ -2,13 +2,15 @@
 
 import pytest
 
+from timewheel.flow import Dependencies, Flow
 from timewheel.model import AttemptState, ClockKind, JobState, RetryPolicy
-from timewheel.store.changes import AddEntry, SaveLimits
+from timewheel.store.changes import KEY_KEEPING_US, AddEntry, Missing, SaveLimits
 from timewheel.store.port import JobFilter
 from timewheel.testing.builders import (
     START,
     cancel,
     claim,
+    later,
     owner,
     reschedule,
     settle_dead,
@@ -17,7 +19,7 @@ from timewheel.testing.builders import (
     stamp,
     submit,
 )
-from timewheel_storage.sqlite import open_sqlite, read_list
+from timewheel_storage.sqlite import open_sqlite, read_list, verify
 from timewheel_storage.sqlite.kinds import Memory
 
 
@@ -136,3 +138,17 @@ async def test_pages_and_counts_beyond_one_scan(store, monkeypatch):
             assert calls < 50
         assert found == expected
         assert await store.count(which) == len(expected)
+
+
+async def test_a_lapsed_key_stays_with_its_job_when_nothing_is_made(store, tmp_path):
+    """What is refused for another reason frees no key; the audit would find the job without it."""
+    await store.commit([submit(1, idempotency_key="k", digest="d")], stamp(1))
+    await store.commit([cancel(1)], stamp(1))
+    lapsed = stamp(1, later(KEY_KEEPING_US))
+    refused = submit(2, idempotency_key="k", digest="d", flow=Flow(wait_for=Dependencies((9,))))
+    assert await store.commit([refused], lapsed) == [Missing(9)]
+    assert (await store.dump())["keys"] == {("app.task", "k"): (1, "d")}
+    assert verify(str(tmp_path / "journal.db")) == []
+    await store.commit([submit(3, idempotency_key="k", digest="d")], lapsed)
+    assert (await store.dump())["keys"] == {("app.task", "k"): (3, "d")}
+    assert verify(str(tmp_path / "journal.db")) == []
