@@ -153,6 +153,27 @@ async def test_a_sync_handler_sees_that_its_cancel_was_requested():
         assert (job.state, job.reason) == (JobState.CANCELLED, "enough")
 
 
+async def test_a_thread_that_says_it_is_alive_goes_on_and_a_silent_one_is_ended():
+    done = threading.Event()
+    async with Scheduler("memory://") as scheduler:
+
+        @scheduler.task(name="beats", retry=None)
+        def beats(alive):
+            while not done.is_set():
+                if alive:
+                    current().progress("alive")
+                done.wait(0.01)
+            return "done"
+
+        alive = await scheduler.options(heartbeat_timeout_s=1).now("beats", True)
+        silent = await scheduler.options(heartbeat_timeout_s=1.5).now("beats", False)
+        silent = await silent.wait(LONG_S)
+        assert (silent.state, silent.error) == (JobState.DEAD, "no heartbeat for 1.5 s")
+        assert (await alive.refresh()).state is JobState.ACTIVE
+        done.set()
+        assert await alive.result(LONG_S) == "done"
+
+
 async def test_an_overrunning_thread_holds_its_job_and_slot_and_its_late_result_is_ignored(latch):
     async with Scheduler("memory://", concurrency=1) as scheduler:
         heard = Heard(scheduler)

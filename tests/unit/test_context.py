@@ -10,9 +10,19 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from timewheel.errors import NotInJob
+from timewheel.errors import NotInJob, NotSerializable
 from timewheel.model import MAX_TIME_US, job_text
-from timewheel.work.context import CURRENT, JobContext, current, enter, leave, request_cancel
+from timewheel.work.context import (
+    CURRENT,
+    MAX_PROGRESS_BYTES,
+    JobContext,
+    current,
+    enter,
+    last_heartbeat_us,
+    leave,
+    listen,
+    request_cancel,
+)
 
 NUMBER = 3 << 40 | 7
 WHEN = datetime(2026, 3, 4, 5, 6, 7, 123457, tzinfo=UTC)
@@ -111,3 +121,51 @@ def test_it_follows_a_copied_context_into_a_thread() -> None:
     contextvars.copy_context().run(work)
     assert seen == [context]
     assert CURRENT.get(None) is None
+
+
+def test_a_deadline_is_an_aware_datetime() -> None:
+    assert made().deadline is None
+    assert JobContext(NUMBER, 1, 0, deadline_us=WHEN_US).deadline == WHEN
+
+
+def test_heartbeats_are_heard_once_somebody_listens() -> None:
+    context, ticks = made(), iter([5, 7, 9])
+    context.heartbeat()
+    assert last_heartbeat_us(context) == 0
+    listen(context, lambda: next(ticks))
+    assert last_heartbeat_us(context) == 5
+    context.heartbeat()
+    assert last_heartbeat_us(context) == 7
+    context.progress(1)
+    assert last_heartbeat_us(context) == 9
+
+
+def test_progress_keeps_the_last_value_as_text() -> None:
+    context = made()
+    assert context.last_progress is None
+    context.progress({"done": 3, "of": 10, "what": ["é", None, 1.5, True]})
+    assert context.last_progress == '{"done":3,"of":10,"what":["é",null,1.5,true]}'
+    context.progress("half")
+    assert context.last_progress == '"half"'
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (object(), "progress(<object object"),
+        ({1, 2}, "give a JSON value"),
+        ({1: 2}, "give a JSON value"),
+        ("\ud800", "give a JSON value"),
+        (1 << 70, "give a JSON value"),
+        ("x" * (MAX_PROGRESS_BYTES - 1), "4,097 bytes of JSON text; at most 4,096"),
+    ],
+    ids=["object", "set", "int key", "surrogate", "huge int", "long"],
+)
+def test_what_is_no_small_json_value_is_refused_and_the_last_stays(value: object, words: str) -> None:
+    context = made()
+    context.progress("x" * (MAX_PROGRESS_BYTES - 2))
+    with pytest.raises(NotSerializable) as refused:
+        context.progress(value)
+    assert words in str(refused.value)
+    assert context.last_progress is not None
+    assert len(context.last_progress) == MAX_PROGRESS_BYTES
