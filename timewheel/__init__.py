@@ -40,6 +40,7 @@ if typing.TYPE_CHECKING:
         NotOwner,
         NotSerializable,
         NotStarted,
+        OperationNotFound,
         Overloaded,
         PartlyScheduled,
         ResultOmitted,
@@ -55,7 +56,9 @@ if typing.TYPE_CHECKING:
     )
     from timewheel.handles import Draft, Page, Query
     from timewheel.job import Job
-    from timewheel.model import CancelAnswer, JobState, RescheduleAnswer
+    from timewheel.letters import DeadLetters
+    from timewheel.model import CancelAnswer, DiscardAnswer, JobState, ReplayAnswer, RescheduleAnswer
+    from timewheel.operation import Operation
     from timewheel.planning.policies import Misfire, Overlap
     from timewheel.policies import Queue, Rate, Retry, Unique
     from timewheel.recurrence.calendar import Calendar
@@ -63,6 +66,7 @@ if typing.TYPE_CHECKING:
     from timewheel.recurrence.cron import Cron
     from timewheel.recurrence.interval import Every
     from timewheel.recurrence.periods import Civil
+    from timewheel.retention_rules import Retention
     from timewheel.schedule import Schedule
     from timewheel.schedule_records import ScheduleState
     from timewheel.scheduler import Scheduler
@@ -75,6 +79,8 @@ __all__ = [
     "CancelAnswer",
     "Civil",
     "Cron",
+    "DeadLetters",
+    "DiscardAnswer",
     "Draft",
     "Every",
     "Fold",
@@ -106,6 +112,8 @@ __all__ = [
     "NotOwner",
     "NotSerializable",
     "NotStarted",
+    "Operation",
+    "OperationNotFound",
     "Overlap",
     "Overloaded",
     "Page",
@@ -114,8 +122,10 @@ __all__ = [
     "Query",
     "Queue",
     "Rate",
+    "ReplayAnswer",
     "RescheduleAnswer",
     "ResultOmitted",
+    "Retention",
     "Retry",
     "Schedule",
     "ScheduleExists",
@@ -141,8 +151,11 @@ _HOMES = {
     "Page": "handles",
     "Query": "handles",
     "Job": "job",
+    "DeadLetters": "letters",
     "CancelAnswer": "model",
+    "DiscardAnswer": "model",
     "JobState": "model",
+    "ReplayAnswer": "model",
     "RescheduleAnswer": "model",
     "Misfire": "planning.policies",
     "Overlap": "planning.policies",
@@ -156,6 +169,8 @@ _HOMES = {
     "Cron": "recurrence.cron",
     "Every": "recurrence.interval",
     "Civil": "recurrence.periods",
+    "Operation": "operation",
+    "Retention": "retention_rules",
     "Schedule": "schedule",
     "ScheduleState": "schedule_records",
     "Scheduler": "scheduler",

@@ -22,9 +22,10 @@ from timewheel.model import (
     job_number,
 )
 from timewheel.policies import Queue
+from timewheel.replays import Replays
 from timewheel.store.changes import Cancel, Missing, PutQueue, Reschedule
 from timewheel.store.port import JobFilter
-from timewheel.submissions import Submissions, missing
+from timewheel.submissions import missing
 from timewheel.times import delay_us, when_us
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 POLL_S = 0.5  # how often a wait looks at the journal that another process writes
 
 
-class Desk(Submissions):
+class Desk(Replays):
     """See the module."""
 
     def offset_us(self) -> int:

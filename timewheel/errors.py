@@ -6,12 +6,11 @@
     |-- InvalidOption (TypeError)         an option that is unknown, misplaced or has a bad value
     |-- InvalidTask (TypeError)           a function that no fresh process could find, or a bad call of it
     |-- NotSerializable (TypeError)       an argument that would not come back as it went in
-    |-- JobNotFound, ScheduleNotFound (LookupError)
+    |-- JobNotFound, ScheduleNotFound, OperationNotFound (LookupError)
     |-- ScheduleIdRequired                two different schedules without an id of their own; `.schedule` is the name
     |-- ScheduleExists                    there is one with this id, and `if_exists="fail"`
     |-- VersionConflict                   `if_version` named another version; `.version` is the present one
-    |-- IdempotencyConflict               the key was used with another request; `.job_id` names it
-    |-- UniqueConflict                    another job of its kind stands in the way; `.job_id` names it
+    |-- IdempotencyConflict, UniqueConflict   of another request with its key, of its kind; `.job_id` names the job
     |-- PartlyScheduled                   at_many stopped half way; `.jobs` are acknowledged, `.cause` says why
     |-- WaitTimeout (TimeoutError), JobDead, JobCancelled, JobSkipped, ResultOmitted: each carries `.job`
     |-- NotStarted, NotOwner, WrongThread, ForkedScheduler, NotInJob; SchedulerFailed: `.cause` is the fault
@@ -47,10 +46,7 @@ class InvalidTime(TimewheelError, ValueError):
 
 
 class InvalidRule(TimewheelError, ValueError):
-    """A recurrence that cannot be used: misspelt, impossible, oversized, or with an unknown zone or calendar.
-
-    `.field` names the part that is wrong: `minute`, `day of month`, `tz`, `roll`, ...
-    """
+    """A recurrence that cannot be: misspelt, impossible, too large; `.field` names the part, like `minute` or `tz`."""
 
     def __init__(self, message: str, *, field: str) -> None:
         super().__init__(message)
@@ -95,6 +91,10 @@ class _ScheduleError(TimewheelError):
 
 class ScheduleNotFound(_ScheduleError, LookupError):
     """No schedule has this id (`.schedule`, as it was given)."""
+
+
+class OperationNotFound(TimewheelError, LookupError):
+    """No operation has this id."""
 
 
 class ScheduleIdRequired(_ScheduleError):

@@ -86,6 +86,12 @@ class LateResult(NamedTuple):
     attempt: int
 
 
+class JobsForgotten(NamedTuple):
+    """Retention forgot so many jobs."""
+
+    jobs: int
+
+
 class SweepFound(NamedTuple):
     """Due jobs that were in no memory queue; they were put there. Always a fault of timewheel."""
 
@@ -109,6 +115,7 @@ Notice: TypeAlias = (
     | Suspended
     | Recovered
     | LateResult
+    | JobsForgotten
     | SweepFound
     | StorageTrouble
 )

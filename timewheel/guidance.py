@@ -35,7 +35,6 @@ _TRANSLATIONS = {
     "reschedule_job": "await job.reschedule(when); a schedule: await schedule.update(rule)",
     "get_jobs": "async for job in scheduler.jobs(state=...); async for schedule in scheduler.schedules()",
     "get_schedules": "async for schedule in scheduler.schedules(state=...)",
-    "dead_letters": 'dead letters: scheduler.jobs(state="DEAD")',
 }
 _ELSEWHERE = {  # what the verbs with options do not have, and what has it
     **dict.fromkeys(("cron", "every", "schedule"), "scheduler.recurring(...), which takes the options of schedules"),

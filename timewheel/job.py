@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from timewheel.codec import loads_result
 from timewheel.errors import JobCancelled, JobDead, JobSkipped, ResultOmitted
-from timewheel.model import CancelAnswer, JobState, RescheduleAnswer
+from timewheel.model import CancelAnswer, DiscardAnswer, JobState, ReplayAnswer, RescheduleAnswer
 from timewheel.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -30,6 +31,18 @@ class Desk(Protocol):
 
     async def reschedule(self, job_id: int, when: datetime | float | timedelta) -> RescheduleAnswer:
         """See Job.reschedule."""
+
+    async def replay(
+        self,
+        job_id: int,
+        said: tuple[str, str, str | bool],
+        args: Sequence[Any] | None,
+        kwargs: Mapping[str, Any] | None,
+    ) -> ReplayAnswer:
+        """See Job.replay; `said` is (actor, reason, cause_fixed)."""
+
+    async def discard(self, job_id: int, actor: str, reason: str) -> DiscardAnswer:
+        """See Job.discard."""
 
     async def wait(self, job: Job[Any], timeout_s: float | None) -> Job[Any]:
         """See Job.wait."""
@@ -66,6 +79,33 @@ class Job(Snapshot[R_co]):
         MOVED, or TOO_LATE (false) when its handler has been entered or it is final. Raises InvalidTime, JobNotFound.
         """
         return await self.desk.reschedule(self.number, when)
+
+    async def replay(
+        self,
+        *,
+        actor: str,
+        reason: str,
+        cause_fixed: str | bool,
+        args: Sequence[Any] | None = None,
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> ReplayAnswer:
+        """Run it again, now, though it is DEAD, SKIPPED or CANCELLED: a new attempt of the same job, history kept.
+
+        Its retries begin anew; a deadline and an expiry that it had are gone. `args` and `kwargs` replace the arguments
+        (None: they stay) and are checked as at submission. Who (`actor`), why (`reason`) and what was done about the
+        cause (`cause_fixed`: a text, or True) go into the audit, with arguments that were replaced. Two at once: one
+        of them is REPLAYED, the other TOO_LATE (false). Raises InvalidOption, InvalidTask, NotSerializable,
+        JobNotFound, JournalFull, JournalUnknown.
+        """
+        return await self.desk.replay(self.number, (actor, reason, cause_fixed), args, kwargs)
+
+    async def discard(self, *, actor: str, reason: str) -> DiscardAnswer:
+        """Take a dead letter out of the list: it stays DEAD, with its history, until retention forgets it.
+
+        DISCARDED, or TOO_LATE (false) when it is none. Who and why go into the audit. Raises InvalidOption,
+        JobNotFound, JournalFull, JournalUnknown.
+        """
+        return await self.desk.discard(self.number, actor, reason)
 
     async def wait(self, timeout_s: float | None = None) -> Job[R_co]:
         """Wait until it is final and return that snapshot; None waits for ever. Raises WaitTimeout."""

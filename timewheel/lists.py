@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Literal, TypeVar
@@ -16,7 +16,7 @@ from timewheel.job import Desk, Job
 from timewheel.model import CancelAnswer, JobRecord, JobState
 from timewheel.schedule import Schedule, StandingDesk
 from timewheel.schedule_records import ScheduleState
-from timewheel.store.port import JobFilter, ScheduleFilter, Store
+from timewheel.store.port import JobFilter, JobPage, ScheduleFilter, Store
 
 MOST_PAGE_ITEMS = 1_000
 CANCEL_CHUNK = 500
@@ -88,23 +88,34 @@ def job_query(
     if page_token is not None:
         read_number_token(page_token)
 
+    async def find(before: int | None, limit: int) -> JobPage:
+        return await store.jobs(which, before=before, limit=limit)
+
+    async def count() -> int:
+        guard()
+        return await store.count(which)
+
+    return JobQuery(reader(desk, guard, find, page_size), count, page_token)
+
+
+def reader(
+    desk: Desk, guard: Callable[[], None], find: Callable[[int | None, int], Awaitable[JobPage]], page_size: int
+) -> Callable[[str | None], Awaitable[Page[Job[Any]]]]:
+    """What reads the page behind a token, by as many calls of `find(before, limit)` as it takes to fill it."""
+
     async def read(token: str | None) -> Page[Job[Any]]:
         guard()
         before = None if token is None else read_number_token(token)
         records: list[JobRecord] = []
         while len(records) < page_size:
-            found = await store.jobs(which, before=before, limit=page_size - len(records))
+            found = await find(before, page_size - len(records))
             records += found.jobs
             before = found.next_before
             if before is None:
                 break
         return Page(tuple(Job(desk, record) for record in records), None if before is None else number_token(before))
 
-    async def count() -> int:
-        guard()
-        return await store.count(which)
-
-    return JobQuery(read, count, page_token)
+    return read
 
 
 def schedule_query(

@@ -126,6 +126,26 @@ class RescheduleAnswer(StrEnum):
         return self is not RescheduleAnswer.TOO_LATE
 
 
+class ReplayAnswer(StrEnum):
+    """The truth about a replay; false only when it came too late, or there was nothing to replay."""
+
+    REPLAYED = "replayed"
+    TOO_LATE = "too_late"  # it is neither DEAD nor SKIPPED nor CANCELLED (any more), or its handler still runs
+
+    def __bool__(self) -> bool:
+        return self is not ReplayAnswer.TOO_LATE
+
+
+class DiscardAnswer(StrEnum):
+    """The truth about a discard; false only when it came too late, or there was nothing to discard."""
+
+    DISCARDED = "discarded"
+    TOO_LATE = "too_late"  # it is no dead letter (any more)
+
+    def __bool__(self) -> bool:
+        return self is not DiscardAnswer.TOO_LATE
+
+
 class Anchor(NamedTuple):
     """Both clocks at one moment of one boot of the machine: what steady time goes on from after a restart."""
 

@@ -13,22 +13,23 @@ from timewheel.desk import number_of as _number_of
 from timewheel.handles import Draft, Statistics
 from timewheel.job import Job
 from timewheel.lists import JobQuery, StateLike, states_of
+from timewheel.mending import Mending
 from timewheel.model import ClockKind, JobState, Now, SchedulerState
 from timewheel.options import OneShotOptions, Options, TaskOptions, one_shot_options
 from timewheel.policies import Queue, Rate
 from timewheel.queues import QueueHandle
 from timewheel.requests import make_submit
+from timewheel.retention_rules import Retention, as_retention
 from timewheel.scheduling import Scheduling
 from timewheel.settings import Manners, Settings
 from timewheel.store.changes import Submit
 from timewheel.store.port import JobFilter, Store
 from timewheel.system import System
-from timewheel.timetable import Timetable
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class Scheduler(Timetable, Scheduling):
+class Scheduler(Mending, Scheduling):
     """An embedded, durable job scheduler: one process, one file.
 
     `url_or_store`: "sqlite:///jobs.db", "memory://" or a Store. `when_owned`: what `start` does while another process
@@ -36,8 +37,9 @@ class Scheduler(Timetable, Scheduling):
     `durability`: "power" (acknowledged jobs survive power loss) or "process" (they survive SIGKILL). `rate`,
     `concurrency` and `queues` limit how many jobs start and run; `threads` is how many sync handlers run at once.
     `tz` is the zone of recurring rules that name none. `imports`: modules to import at start, so that their tasks are
-    known. `prune`: the start ends schedules that code once declared (`periodic`) and now does not. `on_failure(cause)`
-    is called when the scheduler enters FAILED.
+    known. `prune`: the start ends schedules that code once declared (`periodic`) and now does not. `retention`: how
+    long jobs that have ended are kept (a Retention; without one for ever). `on_failure(cause)` is called when the
+    scheduler enters FAILED.
 
     Making one, and decorating functions with it, does no I/O. Raises InvalidOption.
     """
@@ -56,6 +58,7 @@ class Scheduler(Timetable, Scheduling):
         tz: str = "UTC",
         imports: Collection[str] = (),
         prune: bool = False,
+        retention: Retention | None = None,
         on_failure: Callable[[BaseException], Any] | None = None,
     ) -> None:
         guidance.check_choices(when_owned=when_owned, imports=imports, on_failure=on_failure)
@@ -67,8 +70,9 @@ class Scheduler(Timetable, Scheduling):
         )
         store = connect(url_or_store, durability) if isinstance(url_or_store, str) else url_or_store
         super().__init__(store, system or System(), settings, Manners(when_owned == "wait", tuple(imports), on_failure))
-        self._desk = Desk(store, self._system.clock, self._guard, lambda: self._engine)
-        self._open_bureau(self._desk, tz, prune=prune)
+        desk = Desk(store, self._system.clock, self._guard, lambda: self._engine)
+        self._open_bureau(desk, tz, prune=prune)
+        self._open_repairs(desk, as_retention(retention))
         self._office = self
         self.submit = self._desk.submit  # type: ignore[method-assign]  # once a job: no detour
         self.blocking = Blocking(self)

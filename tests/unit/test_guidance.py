@@ -135,7 +135,6 @@ def test_an_option_of_one_job_on_a_task_is_told_where_it_belongs():
         ("reschedule_job", "await job.reschedule(when)"),
         ("get_jobs", "async for job in scheduler.jobs(state=...)"),
         ("get_schedules", "scheduler.schedules(state=...)"),
-        ("dead_letters", 'dead letters: scheduler.jobs(state="DEAD")'),
     ],
 )
 def test_verbs_of_other_schedulers_answer_with_the_translated_line(name, translation):
