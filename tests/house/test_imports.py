@@ -80,6 +80,8 @@ OUTSIDE_THE_CORE = ("timewheel.cli", "timewheel.serve", "timewheel.targets", "ti
 ADAPTERS_SEE = (
     "timewheel.store.port",
     "timewheel.store.changes",
+    "timewheel.store.letters",
+    "timewheel.flow",
     "timewheel.schedule_records",
     "timewheel.model",
     "timewheel.errors",
