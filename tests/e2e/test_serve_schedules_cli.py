@@ -161,6 +161,7 @@ async def test_add_show_pause_preview_backfill_delete(server: Child) -> None:
     add = (
         *("schedules", "add", "log.message", "--id", "a b%", "--arg", "hello", "--kwarg", "n=7", "--cron", "0 * * * *"),
         *("--tz", "Asia/Tokyo", "--overlap", "ALLOW:3", "--attempts", "2", "--tag", "x", "--timeout", "5"),
+        *("--rate-key", "r", "--cost", "3", "--expires-after", "60"),
     )
     dry = await timewheel(server, *add, "--dry-run")
     assert dry == (0, "a b% would be created\n", "")
@@ -170,6 +171,7 @@ async def test_add_show_pause_preview_backfill_delete(server: Child) -> None:
     schedule = shown["schedule"]
     assert (schedule["args"], schedule["kwargs"]) == (["hello"], {"n": 7})
     assert schedule["options"]["overlap"] == {"kind": "ALLOW", "limit": 3, "key": None}
+    assert [schedule["options"][name] for name in ("rate_key", "cost", "expires_after_s")] == ["r", 3, 60.0]
     assert (await timewheel(server, *add, "--queue", "q")).out.startswith("a b% updated\n    queue: 'default' -> 'q'\n")
 
     assert (await timewheel(server, "schedules", "pause", "a b%", "--note", "audit")).out == "a b% is PAUSED\n"

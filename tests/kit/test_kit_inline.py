@@ -47,6 +47,17 @@ async def test_a_job_that_is_due_has_ended_when_the_verb_returns(stage):
     assert "submit_many" not in vars(scheduler)
 
 
+async def test_a_job_that_waits_for_one_that_is_for_later_stays_waiting(stage):
+    _, scheduler = stage
+    with inline(scheduler):
+        first, later = await scheduler.now(note, 1), await scheduler.after(60, note, 2)
+        assert (await scheduler.options(wait_for=[first]).now(note, 3)).state == "COMPLETED"
+        assert (await scheduler.options(wait_for=[first, later]).now(note, 4)).state == "WAITING"
+        [job] = await scheduler.at_many([scheduler.options(wait_for=[later]).new(timedelta(0), note, 5)])
+        assert job.state == "WAITING"
+    assert ran == [1, 3]
+
+
 async def test_sleeps_and_retries_are_part_of_the_end(stage):
     clock, scheduler = stage
 

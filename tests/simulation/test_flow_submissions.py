@@ -226,3 +226,27 @@ def test_a_job_that_failed_says_when_it_is_tried_again(lives):
         assert (job.state, job.next_retry_at) == (JobState.DEAD, None)
 
     lives.live(scene, {"flaky": flaky})
+
+
+# ---- jobs of schedules -----------------------------------------------------------------------------------------------
+
+
+def test_jobs_of_a_schedule_have_its_flow_control_and_its_tasks(lives):
+    async def scene(scheduler):
+        scheduler.task(name="once", idempotent=False, heartbeat_timeout_s=9)(handler)
+        recurring = scheduler.recurring(id="s", expires_after_s=60, deadline_after_s=3600, partition_key="p")
+        schedule = await recurring.every(600, "once", 1)
+        await asyncio.sleep(1201)  # virtual
+        jobs = [job async for job in scheduler.jobs(schedule="s")]
+        jobs.append(await schedule.trigger())
+        for job in jobs:
+            flow = job.record.flow
+            assert (flow.idempotent, flow.heartbeat_timeout_us, flow.partition_key) == (False, 9_000_000, "p")
+            assert job.expires_at - job.scheduled_at == timedelta(seconds=60)
+            assert job.deadline - job.scheduled_at == timedelta(seconds=3600)
+        assert len(jobs) == 3
+        schedule = await schedule.update(expires_after_s=None, rate_key="k", cost=2)
+        flow = (await schedule.trigger()).record.flow
+        assert (flow.expires_at, flow.rate_key, flow.cost, flow.idempotent) == (None, "k", 2, False)
+
+    lives.live(scene, {"handler": handler})

@@ -122,12 +122,26 @@ def _add_add(verbs: Any) -> None:
     add.add_argument("--priority", type=count, metavar="N", help="0 (first) to 9")
     add.add_argument("--attempts", type=positive, metavar="N", help="of a job that fails")
     add.add_argument("--timeout", dest="timeout_s", type=float, metavar="S", help="of one attempt")
+    _add_flow(add)
     add.add_argument("--tag", action="append", help="repeatable")
     add.add_argument("--start", help=f"the first instant that may be a slot: {INSTANT}")
     add.add_argument("--end", help="the first instant that is none any more")
     add.add_argument("--max-runs", type=positive, metavar="N")
     add.add_argument("--if-exists", choices=("update", "keep", "fail"), help="(default: update)")
     add.add_argument("--dry-run", action="store_true", help="only say what would change")
+
+
+def _add_flow(add: argparse.ArgumentParser) -> None:
+    """What a schedule says of when its jobs may start and when they are given up."""
+    keys = {"concurrency": "jobs with one run one at a time", "rate": "starts with one have a rate"}
+    keys["partition"] = "jobs with different ones share their queue fairly"
+    for name, meaning in keys.items():
+        add.add_argument(f"--{name}-key", metavar="KEY", help=meaning)
+    add.add_argument("--cost", type=positive, metavar="N", help="what a start takes of the rate of its key")
+    ends = {"heartbeat_timeout_s": "longest silence of a handler", "expires_after_s": "after that it does not start"}
+    ends["deadline_after_s"] = "after that it is given up"
+    for name, meaning in ends.items():
+        add.add_argument(f"--{name[:-2].replace('_', '-')}", dest=name, type=float, metavar="S", help=meaning)
 
 
 def _add_calendars(commands: Any) -> None:

@@ -9,7 +9,11 @@ from typing import Any
 from timewheel.cli.exits import USAGE, Exit
 
 _RULE = ("cron", "days", "weeks", "anchor", "tz", "gap", "fold", "calendar", "roll")
-_PLAIN = ("id", "queue", "priority", "timeout_s", "misfire", "jitter_s", "start", "end", "max_runs", "if_exists")
+_PLAIN = (
+    *("id", "queue", "priority", "timeout_s", "misfire", "jitter_s", "start", "end", "max_runs", "if_exists"),
+    *("concurrency_key", "rate_key", "partition_key", "cost"),
+    *("heartbeat_timeout_s", "expires_after_s", "deadline_after_s"),
+)
 
 
 def rule_body(options: Namespace) -> dict[str, Any]:

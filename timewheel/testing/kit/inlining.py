@@ -4,10 +4,10 @@
         job = await sign_up("ada")       # calls scheduler.now(...) somewhere inside
         assert job.state == "COMPLETED"
 
-or `@pytest.mark.timewheel(inline=True)` for a whole test. Jobs for later stay scheduled. Retries and sleeps of the job
-are part of its end: time moves as far as they take. What its handler schedules for now runs as well, but the handler
-does not wait for it. A job that ends DEAD raises JobDead from the verb, with the handler's error and traceback; with
-`errors="keep"` the verb returns it like any other.
+or `@pytest.mark.timewheel(inline=True)` for a whole test. Jobs for later stay scheduled, and those that wait for such
+jobs stay WAITING. Retries and sleeps of the job are part of its end: time moves as far as they take. What its handler
+schedules for now runs as well, but the handler does not wait for it. A job that ends DEAD raises JobDead from the verb,
+with the handler's error and traceback; with `errors="keep"` the verb returns it like any other.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ async def _run_to_end(scheduler: Scheduler, jobs: list[Job[Any]], errors: Errors
     if runs_inside(scheduler):
         return jobs  # a handler that waited for its own queue might wait for ever
     now = utc_datetime(scheduler._system.clock.wall_us())
-    ended = [await job.wait() if job.due_at is not None and job.due_at <= now else job for job in jobs]
+    ended = [await job.wait() if job.due_at <= now and job.state is not JobState.WAITING else job for job in jobs]
     clock = open_clock()
     if clock is not None and scheduler._system is clock.system:
         await clock.advance(0)
