@@ -16,7 +16,7 @@ def add_flow(request: JobRequest, given: Options, task: Task) -> Terms | None:
     """Put the flow control into the request; None there when there is none.
 
     The terms come back whose instants count from the instant of a delay, which is known when the job is placed. Raises
-    InvalidOption for a job that could never start: one that ends before it is due, or costs more than its key's burst.
+    InvalidOption for a job that would end before it is due, or that costs more than its key's burst.
     """
     check_cost(given.cost, given.rate_key, task.key_rate, f"the task {task.name}")
     terms = Terms(

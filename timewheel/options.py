@@ -143,7 +143,7 @@ def _check_together(options: Options, given: Mapping[str, Any]) -> None:
 
 
 def check_cost(cost: int | None, rate_key: str | None, key_rate: Rate | None = None, whose: str = "") -> None:
-    """Raise InvalidOption for a cost without a key that has it, or above what the key's rate ever lets start at once.
+    """Raise InvalidOption for a cost without a key that has it, or above the burst of the key's rate.
 
     `key_rate`: what `whose` declares; None: not known.
     """
@@ -153,7 +153,7 @@ def check_cost(cost: int | None, rate_key: str | None, key_rate: Rate | None = N
         raise InvalidOption(f"cost={cost} is what a start takes of a rate_key: give rate_key=..., too", field="cost")
     if key_rate is not None and cost > key_rate.burst:
         raise InvalidOption(
-            f"cost={cost} is above the burst of {whose}, key_rate={key_rate!r}, so that the job would never start: "
+            f"cost={cost} is above the burst of {whose}, key_rate={key_rate!r}, which is the most that a start can take: "
             f"lower the cost, or declare a burst of at least {cost}",
             field="cost",
         )

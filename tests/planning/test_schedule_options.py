@@ -102,7 +102,7 @@ def test_an_update_of_flow_control_changes_what_is_given_and_nothing_else():
         schedule_options({"rate_key": None}).applied(after)
 
 
-def test_a_cost_above_the_burst_of_the_tasks_key_is_refused_since_no_job_would_ever_start():
+def test_a_cost_above_the_burst_of_the_tasks_key_is_refused():
     task = Task(key_rate=Rate(10, burst=2))
     assert definition(task, rate_key="k", cost=2).terms.cost == 2
     with pytest.raises(InvalidOption, match=r"cost=3 is above the burst of the task report, .*at least 3"):

@@ -99,7 +99,7 @@ def test_a_job_that_ends_before_it_is_due_is_refused(name):
     assert flow_of(clock=ClockKind.STEADY, at=0, **{name: 1_900_000_000}) is not None
 
 
-def test_a_cost_above_the_burst_of_the_tasks_key_is_refused_since_the_job_would_never_start():
+def test_a_cost_above_the_burst_of_the_tasks_key_is_refused():
     task = {"key_rate": Rate(100, burst=3)}
     assert flow_of(task=task, rate_key="k", cost=3).cost == 3
     with pytest.raises(
