@@ -153,7 +153,7 @@ def check_cost(cost: int | None, rate_key: str | None, key_rate: Rate | None = N
         raise InvalidOption(f"cost={cost} is what a start takes of a rate_key: give rate_key=..., too", field="cost")
     if key_rate is not None and cost > key_rate.burst:
         raise InvalidOption(
-            f"cost={cost} is above the burst of {whose}, key_rate={key_rate!r}, which is the most that a start can take: "
+            f"cost={cost} is above the burst of {whose}, key_rate={key_rate!r}, which is the most that a start takes: "
             f"lower the cost, or declare a burst of at least {cost}",
             field="cost",
         )
