@@ -37,10 +37,24 @@ WHOLE = Flow(
 )
 
 
+@pytest.fixture(scope="module")
+def made():
+    """The sound journal, once it is made."""
+    return []
+
+
 @pytest.fixture
-async def journal(tmp_path):
+async def journal(tmp_path, made):
     """A sound journal, closed: jobs of every kind of flow control, dead letters, operations; some were forgotten."""
     path = tmp_path / "journal.db"
+    if not made:
+        await make(path)
+        made.append(path.read_bytes())
+    path.write_bytes(made[0])
+    return path
+
+
+async def make(path):
     store = open_sqlite(str(path), "process")
     await store.open()
     await store.own(owner())
@@ -56,7 +70,6 @@ async def journal(tmp_path):
     await store.commit([cancel(8), put_operation(2, kind="discard")], stamp(1))
     await store.commit([prune(rule(JobState.CANCELLED), rule(JobState.COMPLETED)), TakeOver(True)], stamp(1))
     await store.close()
-    return path
 
 
 def damage(path, *statements):
