@@ -9,8 +9,9 @@ import sqlite3
 from collections.abc import Callable
 from typing import NamedTuple
 
-from timewheel.store.changes import Done
+from timewheel.store.changes import KEY_KEEPING_US, Done
 from timewheel_storage.sqlite import (
+    admission,
     batch,
     codes,
     faults,
@@ -20,7 +21,6 @@ from timewheel_storage.sqlite import (
     write_claim,
     write_rest,
     write_settle,
-    write_submit,
     write_verbs,
 )
 
@@ -115,8 +115,8 @@ def _remembered_too_early(monkeypatch):
         begun(self)
 
     memories = []
-    honest, begun = kinds._find_kind, kinds.Memory.__init__
-    monkeypatch.setattr(kinds, "_find_kind", find)
+    honest, begun = kinds._with_lane, kinds.Memory.__init__
+    monkeypatch.setattr(kinds, "_with_lane", find)
     monkeypatch.setattr(kinds.Memory, "__init__", made)
 
 
@@ -207,7 +207,7 @@ PLANTED = {
     ),
     "a last chance too many": Plant(
         "jobs that killed the process run side by side",
-        edited(write_claim, "SPECIAL", "j.losses >= 3", "0"),
+        lambda monkeypatch: monkeypatch.setattr(write_claim, "LAST_CHANCE_LOSSES", 99),
         alone=False,
     ),
     "no epoch": Plant(
@@ -240,10 +240,7 @@ PLANTED = {
     ),
     "a key's last microsecond": Plant(
         "a key is kept one microsecond too long",
-        both(
-            edited(write_submit, "TAKE_KEYS", "<= ?2", "< ?2"),
-            edited(write_submit, "FREE_OLD_HOLDERS", "finished_at <= ?2", "finished_at < ?2"),
-        ),
+        lambda monkeypatch: monkeypatch.setattr(admission, "KEY_KEEPING_US", KEY_KEEPING_US + 1),
         alone=False,
         examples=300,
     ),

@@ -3,19 +3,17 @@
 from tests.conformance.planted import Plant, both, edited
 from timewheel.store.changes import Reschedule
 from timewheel_storage.sqlite import (
+    keys,
     read_schedules,
-    write_claim,
     write_plan,
     write_schedules,
     write_take_over,
     write_verbs,
 )
 
-TAKE_OVERS = ("FIRST_OF_THESE", "FIRST_OF_ALL")
 
-
-def _every_take_over(old, new):
-    return both(*(edited(write_take_over, name, old, new) for name in TAKE_OVERS))
+def _a_claim_takes_no_keys(monkeypatch):
+    monkeypatch.setattr(keys.Keys, "take", lambda *_: True)
 
 
 def _a_reschedule_ends_nothing(monkeypatch):
@@ -65,27 +63,29 @@ PLANTED = {
     ),
     "an overrun gives up its key": Plant(
         "a job begins while the handler of another with its key cannot be stopped",
-        both(
-            edited(write_claim, "SPECIAL", "AND o.reason = 'overrun'", "AND false"),
-            _every_take_over("AND o.reason = 'overrun'", "AND false"),
-        ),
+        edited(keys, "KEY_HOLDERS", "AND o.reason = 'overrun'", "AND false"),
         examples=600,
     ),
     "two of a batch take one key": Plant(
         "jobs with one key that are claimed together run side by side",
-        edited(write_claim, "SPECIAL", "j.losses >= 3, j.concurrency_key,", "j.losses >= 3, j.job_id,"),
+        _a_claim_takes_no_keys,
     ),
     "a key of nobody": Plant(
         "a job waits for a key that nobody holds any more",
-        edited(write_claim, "SPECIAL", "AND o.state = 2)", "AND o.state IN (1, 2))"),
+        edited(keys, "KEY_HOLDERS", "AND o.state = 2", "AND o.state IN (1, 2)"),
     ),
     "the youngest first": Plant(
         "whoever has waited longest does not go first",
-        _every_take_over("ORDER BY w.due_at, w.job_id", "ORDER BY w.job_id"),
+        both(
+            *(
+                edited(write_take_over, name, "ORDER BY w.due_at, w.job_id", "ORDER BY w.job_id")
+                for name in ("FIRST_OF_SCHEDULES", "FIRST_OF_KEYS", "MORE_OF_KEYS")
+            )
+        ),
     ),
     "an attempt is no job": Plant(
         "whoever waits for a job of its schedule goes on while that one runs",
-        _every_take_over("AND b.state = 2)", "AND b.state = 2 AND false)"),
+        edited(write_take_over, "FIRST_OF_SCHEDULES", "AND b.state = 2)", "AND b.state = 2 AND false)"),
     ),
     "a reschedule ends nothing": Plant(
         "a job that was moved away while it held a key leaves those behind that waited for it",
@@ -96,7 +96,9 @@ PLANTED = {
         "moving a job that waits lets it overlap what it waited for",
         both(
             *(
-                edited(write_verbs, name, "j.reason IN ('overlap', 'key') AS stays", "false AS stays")
+                edited(
+                    write_verbs, name, "j.reason IN ('overlap', 'key', 'task', 'dependency') AS stays", "false AS stays"
+                )
                 for name in ("LANES_OF_MOVES", "BEFORE_MOVES", "MOVES")
             )
         ),

@@ -423,7 +423,7 @@ _bug(
 _bug(
     "key not held in SQL",
     "a claim of several jobs does not see that it takes a key itself",
-    edit(write_claim._Claim, "_sort_out", "elif key_is_held or key in taken:", "elif key_is_held:"),
+    edit(write_claim._Claim, "_judge", "keys.take(key, job.task, queue)", "pass"),
     "I18",
     80,
     near=16,
@@ -431,9 +431,11 @@ _bug(
 )
 _bug(
     "named schedules forgotten in SQL",
-    "who waits for a job of his schedule is not let go on, unless another waits for a key",
+    "who waits for a job of his schedule is not let go on",
     lambda: reworded(
-        write_take_over, "FIRST_OF_THESE", ("FROM schedules_of AS s WHERE", "FROM schedules_of AS s WHERE 0 AND")
+        write_take_over,
+        "OF_THESE",
+        ("json_group_array(DISTINCT j.schedule) FILTER (WHERE j.schedule IS NOT NULL)", "'[]'"),
     ),
     "I29 I18",
     20,
