@@ -61,8 +61,9 @@ class TaskOptions(CommonOptions, total=False):
 class JobOptions(CommonOptions, total=False):
     """Options that every job has. A job's own value goes before its task's."""
 
-    expires_after_s: float | timedelta | None  # after scheduled_at: it does not start any more
-    deadline_after_s: float | timedelta | None  # after scheduled_at: it is given up
+    # Both count from scheduled_at as it was first asked, above 0: a reschedule does not move them.
+    expires_after_s: float | timedelta | None  # from then on it does not start any more, unless it began before
+    deadline_after_s: float | timedelta | None  # then it is given up, whatever it has begun
     concurrency_key: str | None  # 1 to 255 printable characters; of the jobs with it a limited number runs at a time
     rate_key: str | None  # 1 to 255 printable characters; the starts with it have a rate: key_rate
     cost: int  # what a start takes of that rate, 1 to 1,000 (1)
@@ -75,8 +76,8 @@ class OneShotOptions(JobOptions, total=False):
     idempotency_key: str  # 1 to 255 printable characters
     misfire_grace_s: float  # seconds, at least 0
     unique: Unique | None
-    expires_at: datetime | float | None  # from then on it does not start any more
-    deadline: datetime | float | None  # then it is given up
+    expires_at: datetime | float | None  # from then on it does not start any more, unless it began before
+    deadline: datetime | float | None  # then it is given up, whatever it has begun
     wait_for: Sequence[Waited] | set[Waited] | frozenset[Waited] | None  # at most 1,000
     if_dependency_fails: DependencyFails | Literal["CANCEL", "RUN", "WAIT"]  # one of them did not complete: CANCEL
 

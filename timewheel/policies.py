@@ -168,7 +168,8 @@ class Unique:
         self._period_us()
         states = self._states()
         object.__setattr__(self, "by", tuple(name for name in _BY if name in self.by))  # frozen: there is no other way
-        object.__setattr__(self, "states", states)
+        if self.states is not None:
+            object.__setattr__(self, "states", states)
 
     def _period_us(self) -> int | None:
         return None if self.period_s is None else duration("period_s", self.period_s)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -155,6 +157,7 @@ def test_the_states_that_stand_in_the_way():
     assert Unique(period_s=0.5).of("t", "[]", "q").period_us == 500_000
     assert Unique(on_conflict="reschedule").of("t", "[]", "q").on_conflict is OnConflict.RESCHEDULE
     assert Unique(by=["args", "task"], states={"ACTIVE"}) == Unique(by=("task", "args"), states=("ACTIVE",))
+    assert replace(Unique(), period_s=60) == Unique(period_s=60)
 
 
 @pytest.mark.parametrize(
