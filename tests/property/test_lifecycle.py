@@ -172,6 +172,7 @@ def test_i14_a_retry_is_within_its_bounds(
 def test_i14_a_permanent_error_never_retries(counters: Counters, policy: RetryPolicy, u: float) -> None:
     after = decide(Ending.raised(PERMANENT), counters, policy, NOW, u)
     assert (after.attempt_state, after.job_state, after.due_at) == (A.FAILED_PERMANENT, J.DEAD, None)
+    assert (after.reason, after.fault) == ("permanent", F.PERMANENT)
 
 
 @given(POLICIES, st.lists(CHANCES, min_size=16, max_size=16))

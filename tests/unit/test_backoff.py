@@ -126,6 +126,7 @@ def test_those_who_were_told_the_same_moment_do_not_come_back_together() -> None
     assert throttled_delay_us(policy, 1, 0.0, 60 * SECOND_US) == 60 * SECOND_US
     assert throttled_delay_us(policy, 1, 0.5, 60 * SECOND_US) == 61 * SECOND_US
     assert throttled_delay_us(policy, 1, ALMOST_ONE, 60 * SECOND_US) == 62 * SECOND_US
+    assert throttled_delay_us(policy, 2, 0.5, 60 * SECOND_US) == 64 * SECOND_US
     assert throttled_delay_us(policy, 1, ALMOST_ONE, DAY_US) == DAY_US
     assert throttled_delay_us(policy._replace(version=1), 1, 0.5, 60 * SECOND_US) == 60 * SECOND_US
 

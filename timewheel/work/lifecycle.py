@@ -173,7 +173,7 @@ def decide(
         return Decision(AttemptState.RELEASED, JobState.SCHEDULED, None, *counters, SHUTDOWN)
     case = _Case(counters, policy, now_steady_us, u, terms)
     if kind is EndingKind.TIMED_OUT:
-        return _failed(case, AttemptState.TIMED_OUT, FaultClass.AMBIGUOUS, overrun=overrun)
+        return _failed(case, AttemptState.TIMED_OUT, FaultClass.AMBIGUOUS, at_least_us=0, overrun=overrun)
     assert verdict is not None, "a handler that raised has a verdict"
     return _raised(case, verdict)
 
@@ -207,7 +207,7 @@ def _raised(case: _Case, verdict: Verdict) -> Decision:
 
 
 def _failed(
-    case: _Case, state: AttemptState, fault: FaultClass, *, at_least_us: int = 0, overrun: bool = False
+    case: _Case, state: AttemptState, fault: FaultClass, *, at_least_us: int, overrun: bool = False
 ) -> Decision:
     """A failure that may be retried: the retry, or the reason why there is none. `at_least_us`: of a throttled one."""
     spent = case.spent()
