@@ -13,6 +13,7 @@ Concurrency keys are counted by the journal: here is only what is declared of th
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -46,7 +47,7 @@ class Admission:
         self.declared = Declarations()
         self.meters = Meters(saved)
         self.look_at: int | None = None  # steady; when those that were let go are late
-        self._let_go: dict[int, int] = {}  # job id -> when it was let go
+        self._let_go: OrderedDict[int, int] = OrderedDict()  # job id -> when it was let go
         self._asked_edition = -1  # of what was declared when waiters were asked for
 
     # ---- before the claim --------------------------------------------------------------------------------------------

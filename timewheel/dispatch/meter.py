@@ -23,6 +23,7 @@ that comes at 0.5 s is told 5 s.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from fractions import Fraction
 from math import ceil
 from typing import TYPE_CHECKING, NamedTuple
@@ -61,7 +62,7 @@ class _Line:
     __slots__ = ("tokens", "who")
 
     def __init__(self) -> None:
-        self.who: dict[int, _Told] = {}
+        self.who: OrderedDict[int, _Told] = OrderedDict()  # a plain dict is slow to tell its first after many have gone
         self.tokens = 0
 
     def add(self, job_id: int, told: _Told) -> None:
@@ -141,9 +142,10 @@ class Meter:
             self._beyond_us = max(self._beyond_us, instant_us)
 
     def stand_aside(self, job_id: int, tokens: int, until_us: int, steady_due_us: int | None = None) -> None:
-        """This job might have its tokens here, but waits for another meter: it keeps its rank and reserves nothing."""
-        if self._was_told(job_id, steady_due_us):
-            self._forget(job_id, tokens, steady_due_us)
+        """This job waits for another meter, or for a slot: whoever comes later does not overtake it here, and meanwhile
+        it reserves nothing."""
+        self._forget(job_id, tokens, steady_due_us)
+        if len(self._late.who) < MOST_REMEMBERED:
             self._late.add(job_id, _Told(until_us, 0))
 
     # ---- promises ----------------------------------------------------------------------------------------------------

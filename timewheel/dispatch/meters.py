@@ -24,6 +24,7 @@ class Meters:
     def __init__(self, saved: Mapping[str, int]) -> None:
         self._saved = {name: tat for name, tat in saved.items() if SEPARATOR in name}
         self._meters: dict[str, Meter] = {}
+        self._stored = set(self._saved)  # the names that are in the journal
         self._turn = deque(self._saved)  # the names that are in the journal or here: each is looked at in turn
         self._unsaved: dict[str, None] = {}  # those whose state the journal does not hold, or only with promises
 
@@ -59,6 +60,7 @@ class Meters:
         values = self._forget_idle(2 * len(self._unsaved) + LOOKS, now_us)
         for name in self._unsaved:
             values[name] = self._meters[name].to_save(latest_start_us)
+        self._stored.update(self._unsaved)
         self._unsaved = {name: None for name in self._unsaved if self._meters[name].promised}
         return values
 
@@ -72,5 +74,7 @@ class Meters:
                 continue
             self._saved.pop(name, None)
             self._meters.pop(name, None)
-            forgotten[name] = None
+            if name in self._stored:
+                self._stored.discard(name)
+                forgotten[name] = None
         return forgotten
