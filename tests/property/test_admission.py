@@ -65,8 +65,8 @@ class Play:
         self.events = []
         self.count = 0
         self.covered_us = 0
-        for name, settings in self.queues.items():
-            self.admission.declared.shape(name, settings)
+        for name, shape in self.queues.items():
+            self.admission.declared.shape(name, shape)
         self.admission.declared.declare(*self.tasks.values())
         if any(job.state == "waiting" for job in self.jobs.values()):
             self.admission.declared.waiters_unknown()

@@ -8,8 +8,8 @@ from datetime import timedelta
 
 import pytest
 
-from tests.simulation.helpers import SlowStore, Stage
 from tests.property.test_admission import check_windows
+from tests.simulation.helpers import SlowStore, Stage
 from tests.simulation.test_limits import check_rate
 from timewheel import Queue, Rate, Unique, current
 from timewheel.events import JobsEnded
