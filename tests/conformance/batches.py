@@ -3,6 +3,7 @@
 from dataclasses import replace
 from random import Random
 
+from tests.conformance.flow_batches import FAULTS, FINGERPRINTS, FlowChanges
 from tests.conformance.schedule_batches import KEYS, QUEUES, TASKS, ScheduleChanges
 from timewheel.model import SECOND_US, AttemptState, ClockKind, JobState, WaitingReason
 from timewheel.store.changes import (
@@ -13,7 +14,6 @@ from timewheel.store.changes import (
     Reschedule,
     SaveLimits,
     Settle,
-    TakeOver,
     Unhold,
 )
 from timewheel.testing.builders import SETTLES, claim, later, submit
@@ -31,11 +31,13 @@ KINDS = (
     *("rest", "prune"),
     *("plan",) * 4,
     *("put_schedule", "drop_or_calendar", "take_over"),
+    *("replay", "defer") * 2,
+    *("discard", "forget", "operation"),
 )
 APPLIED_FIRST = {"put_schedule", "drop_or_calendar"}  # of what plans look at
 
 
-class BatchMaker(ScheduleChanges):
+class BatchMaker(ScheduleChanges, FlowChanges):
     """Makes a batch, from a seed, for a journal that now holds `dump`."""
 
     def __init__(self, seed, dump, now, next_id):
@@ -47,7 +49,8 @@ class BatchMaker(ScheduleChanges):
         self._now = now
         self.next_id = next_id
         self.know(dump)
-        self._targets = set()  # of Settle, Cancel, Reschedule: one a job
+        self._targets = set()  # of Settle, Cancel, Reschedule, Replay, Discard: one a job
+        self._unholds = self._number(0, 1) > 0
 
     def batch(self, least, most):
         kinds = [self._one_of(KINDS) for _ in range(self._number(least, most))]
@@ -55,10 +58,10 @@ class BatchMaker(ScheduleChanges):
         for place in sorted(range(len(kinds)), key=lambda place: kinds[place] not in APPLIED_FIRST):
             changes[place] = getattr(self, f"_{kinds[place]}")()
         batch = [changes[place] for place in sorted(changes) if changes[place] is not None]
-        return [*batch, TakeOver()] if self._waits_for_another() and self._number(0, 1) else batch
+        return [*batch, self._take_over_of(everything=False)] if self._waits() and self._number(0, 1) else batch
 
-    def _waits_for_another(self):
-        return any(job.reason in (WaitingReason.OVERLAP, WaitingReason.KEY) for job in self._jobs.values())
+    def _waits(self):
+        return any(job.state is JobState.WAITING for job in self._jobs.values())
 
     def _maybe(self, values):
         return self._one_of(values) if self._number(0, 1) else None
@@ -98,6 +101,8 @@ class BatchMaker(ScheduleChanges):
             changes["failures"] = self._number(0, 5)
             changes["losses"] = self._number(0, 4)
             changes["error"] = self._maybe(NAMES)
+            changes["fault"] = self._one_of(FAULTS)
+            changes["fingerprint"] = changes["fault"] and self._one_of(FINGERPRINTS)
         if settle.due_at is not None:
             changes["due_at"] = self._now.steady_us + self._one_of(OFFSETS)
         return replace(settle, **changes)
@@ -140,6 +145,7 @@ class BatchMaker(ScheduleChanges):
             idempotency_key=key,
             digest=key and self._one_of(["d1", "d1", "d2"]),
             concurrency_key=self._one_of(KEYS),
+            flow=self._flow(),
         )
 
     def _claim(self):
@@ -151,9 +157,13 @@ class BatchMaker(ScheduleChanges):
             ahead_us=self._one_of([0, 20_000]),
             watching_since=later(self._one_of([0, 0, -SECOND_US, -60 * SECOND_US]), self._now),
             last_chances=self._number(0, 1),
+            governed=self._governed(),
+            key_limits=self._limits(),
         )
 
     def _unhold(self):
+        if not self._unholds:
+            return None
         ids = [self._pick(JobState.WAITING) for _ in range(4)]
         return Unhold(
             self._one_of(list(WaitingReason)),
@@ -166,7 +176,7 @@ class BatchMaker(ScheduleChanges):
         name = self._one_of(NAMES)
         return self._one_of(
             [
-                SaveLimits({name: self.next_id}),
+                SaveLimits({name: self._one_of([self.next_id, None])}),
                 PutQueue(name, f'{{"n":{self.next_id}}}'),
                 AddEntry(name, f"[{self.next_id}]"),
             ]

@@ -1,6 +1,7 @@
 """The state machine with everything that befalls a process: it dies, its disk fails, another one takes over."""
 
 import sqlite3
+from functools import partial
 
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
@@ -123,7 +124,7 @@ class FaultyMachine(StoreMachine):
         if error is type(None):
             self._expect_outcomes(changes, self._agreed(outcomes))
         else:
-            self._laws.append(check_step if written else nothing_changed)
+            self._laws.append(partial(check_step, letters=True) if written else nothing_changed)
             await self._go_on(fault, written, error)
         return written
 
@@ -197,7 +198,7 @@ class FaultyMachine(StoreMachine):
     def recover(self, tasks, deaths):
         """I16, I24: a recovery that dies at any of its commits, and the next one, come to the same end."""
         self._runner.run(self._recover(tasks, deaths))
-        self._laws.append(lambda before, after: check_recovered(before, after, self._epoch, tasks))
+        self._laws.append(lambda before, after: check_recovered(before, after, self._epoch, tasks, self._now))
 
     async def _recover(self, tasks, deaths):
         for dies_at, written in deaths:

@@ -6,7 +6,7 @@ breaks them does so by itself.
 
 from timewheel.model import ClockKind, OriginKind
 from timewheel.schedule_records import Fate, Position, ScheduleState, SkipReason
-from timewheel.store.changes import PutCalendar, TakeOver
+from timewheel.store.changes import PutCalendar
 from timewheel.testing.builders import SCHEDULE, drop_schedule, occurrence, plan, put_schedule, row
 
 TASKS = ("t0", "t1", "t2")
@@ -71,7 +71,7 @@ class ScheduleChanges:
         return drop_schedule(name, expected)
 
     def _take_over(self):
-        return TakeOver(everything=self._number(0, 3) == 0)
+        return self._take_over_of(everything=self._number(0, 3) == 0)
 
     # ---- plans -------------------------------------------------------------------------------------------------------
 
@@ -145,6 +145,7 @@ class ScheduleChanges:
             queue=self._one_of(QUEUES),
             scheduled_at=self._now.on(clock) + self._one_of((-1_000_000, -1, 0, 0, 1, 20_000)),
             concurrency_key=self._one_of(KEYS),
+            flow=self._flow(of_a_schedule=True),
             **origin,
         )
 

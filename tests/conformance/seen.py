@@ -5,6 +5,7 @@ from timewheel.store.changes import (
     AddEntry,
     Cancel,
     Claim,
+    Defer,
     DropSchedule,
     KeyConflict,
     Missing,
@@ -20,25 +21,35 @@ from timewheel.store.changes import (
     Submit,
     TakeOver,
     Unhold,
+    UniqueMet,
     VersionConflict,
 )
+from timewheel.store.letters import Discard, Prune, PutOperation, Replay, TooLate
 
 OUTCOMES = {
     Settle: ("stale", *(f"to {state}" for state in JobState if state not in (JobState.ACTIVE, JobState.SKIPPED))),
     Cancel: ("missing", *CancelAnswer),
     Reschedule: ("missing", "moved, and waits on", *RescheduleAnswer),
-    Submit: ("created", "the same again", "conflict"),
+    Submit: (
+        *("created", "the same again", "conflict", "missing"),
+        *("placed", "waits or ended", "replaces", "met", "met and failed", "met and moved"),
+    ),
+    Replay: ("missing", "too late", "done"),
+    Discard: ("missing", "too late", "done"),
     PutSchedule: ("made", "edited", "conflict"),
     DropSchedule: ("dropped", "nothing", "conflict"),
     PutCalendar: ("done",),
     PlanOccurrences: ("placed", "waiting", "superseded", "nothing", "conflict"),
-    Claim: ("claimed", "skipped", "held", "waiting", "nothing"),
-    TakeOver: ("nothing", "some"),
+    Claim: ("claimed", "skipped", "held", "waiting", "given up", "asked", "nothing"),
+    Defer: ("nothing", "some"),
+    TakeOver: ("nothing", "some", "cancelled"),
     Unhold: ("nothing", *WaitingReason),
     SaveLimits: ("done",),
     PutQueue: ("done",),
     AddEntry: ("done",),
     PruneKeys: ("nothing", "some"),
+    Prune: ("nothing", "some", "to the end"),
+    PutOperation: ("done",),
 }
 """Every kind of change with every outcome that it can have."""
 
@@ -65,8 +76,10 @@ def outcomes_of(change, outcome):
         return ["stale"]
     if isinstance(outcome, Missing):
         return ["missing"]
-    if isinstance(outcome, VersionConflict):
+    if isinstance(outcome, VersionConflict | KeyConflict):
         return ["conflict"]
+    if isinstance(outcome, TooLate):
+        return ["too late"]
     return _OUTCOMES[type(change)](change, outcome)
 
 
@@ -76,21 +89,36 @@ _OUTCOMES = {
     Reschedule: lambda _, outcome: [
         "moved, and waits on" if outcome.answer and outcome.lane is None else outcome.answer
     ],
-    Submit: lambda _, outcome: (
-        ["conflict"] if isinstance(outcome, KeyConflict) else ["created" if outcome.created else "the same again"]
-    ),
+    Submit: lambda _, outcome: _submitted(outcome),
+    Replay: lambda *_: ["done"],
+    Discard: lambda *_: ["done"],
     PutSchedule: lambda change, _: ["edited" if change.expected_version else "made"],
     DropSchedule: lambda _, outcome: ["dropped" if outcome.rows else "nothing"],
     PutCalendar: lambda *_: ["done"],
     PlanOccurrences: lambda _, outcome: _filled(("placed", "waiting", "superseded"), outcome),
-    Claim: lambda _, outcome: _filled(("claimed", "skipped", "held", "waiting"), outcome),
-    TakeOver: lambda _, outcome: ["some" if outcome.places else "nothing"],
+    Claim: lambda _, outcome: _filled(("claimed", "skipped", "held", "waiting", "given up", "asked"), outcome),
+    Defer: lambda _, outcome: ["some" if outcome.places else "nothing"],
+    TakeOver: lambda _, outcome: _filled(("some", "cancelled"), outcome),
     Unhold: lambda change, outcome: [change.reason if outcome.places else "nothing"],
     SaveLimits: lambda *_: ["done"],
     PutQueue: lambda *_: ["done"],
     AddEntry: lambda *_: ["done"],
     PruneKeys: lambda _, outcome: ["some" if outcome.rows else "nothing"],
+    Prune: lambda _, outcome: [
+        "some" if outcome.rows else "nothing",
+        *(["to the end"] if outcome.last is None else []),
+    ],
+    PutOperation: lambda *_: ["done"],
 }
+
+
+def _submitted(outcome):
+    if isinstance(outcome, UniqueMet):
+        return ["met and moved" if outcome.place else "met and failed" if outcome.conflict else "met"]
+    if not outcome.created:
+        return ["the same again"]
+    names = ["created", "waits or ended" if outcome.lane is None else "placed"]
+    return [*names, "replaces"] if outcome.replaced else names
 
 
 def _filled(names, outcome):

@@ -11,10 +11,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
+from timewheel.flow import lane_partition
 from timewheel.model import ZERO_KEY, DueKey, JobRecord, JobState
 from timewheel.store.changes import Change, Claim, Claimed, Outcome
 from timewheel.store.port import JobFilter, Stamp, Store
+from timewheel.testing.answers_letters import check_reads_of_letters
 from timewheel.testing.answers_schedules import check_reads_of_schedules
+from timewheel.testing.invariants_flow import flow_of
 from timewheel.testing.laws import Dump, demand
 
 MOST = 10_000  # rows of one read
@@ -59,11 +62,12 @@ async def due_index_tells_the_dump(store: Store, dump: Dump) -> None:
     due = {}
     for lane in await store.lanes():
         if page := await store.due(lane.number, ZERO_KEY, 1 << 62, MOST):
-            due[lane.queue, lane.priority, lane.clock] = page
+            due[lane.queue, lane.priority, lane.clock, lane.partition] = page
     expected = defaultdict(list)
     for job in dump["jobs"].values():
         if job.state is JobState.SCHEDULED:
-            expected[job.queue, job.priority, job.due_clock].append((job.due_at, job.job_id))
+            partition = lane_partition(flow_of(job).partition_key, ())  # of few partitions
+            expected[job.queue, job.priority, job.due_clock, partition].append((job.due_at, job.job_id))
     told = {name: sorted(keys) for name, keys in expected.items()}
     for name in due.keys() | told.keys():
         demand(due.get(name) == told.get(name), "I15", f"the due index of {name}", due.get(name), told.get(name))
@@ -117,3 +121,4 @@ async def check_reads(store: Store, dump: Dump, epoch: int) -> None:
     await lists_tell_the_dump(store, dump)
     await open_attempts_tell_the_dump(store, dump, epoch)
     await check_reads_of_schedules(store, dump)
+    await check_reads_of_letters(store, dump)

@@ -64,7 +64,8 @@ async def ledgers_tell_the_dump(store: Store, dump: Dump) -> None:
         demand(shown == sorted(rows, key=repr), "I15", f"the ledger of {name}", shown, rows)
         for entry in entries:
             job_id = entry.occurrence.job_id
-            state: JobState | None = None if job_id is None else dump["jobs"][job_id].state
+            job = dump["jobs"].get(job_id)
+            state: JobState | None = None if job is None else job.state
             demand(entry.job_state is state, "I15", f"should be {state}", entry)
 
 

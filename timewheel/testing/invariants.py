@@ -4,8 +4,9 @@
     check_dump(dump)                 # every law of one dump
     check_step(before, dump)         # every law of what one batch, or any number of them, made of a dump
 
-Laws of a step hold between any two dumps of one journal, except for those of `OF_ONE_BATCH`. What a store answers
-beside its dump: `timewheel.testing.answers`.
+Laws of a step hold between any two dumps of one journal, except for those of `OF_ONE_BATCH`; where jobs that ended may
+be replayed, discarded or forgotten in between, say `letters=True`. What a store answers beside its dump:
+`timewheel.testing.answers`.
 
 Independent of the memory model on purpose: stores that agree with one another may all be wrong. The numbers are those
 of the project's list of invariants; `SENTENCES` has them in words.
@@ -17,11 +18,19 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 
 from timewheel.model import AttemptRecord, AttemptState, ClockKind, JobRecord, JobState
+from timewheel.store.changes import ONE_OF_A_KEY, KeyLimits
+from timewheel.testing.invariants_flow import (
+    OF_FLOW,
+    final_jobs_only_run_again,
+    keys_are_within_their_limits,
+    only_a_replay_changes_what_was_asked,
+    only_the_ended_are_forgotten,
+)
 from timewheel.testing.invariants_schedules import OF_A_STEP_OF_SCHEDULES, OF_SCHEDULES
 from timewheel.testing.laws import Dump, Violated, demand
 
 __all__ = [
-    "FIXED_OF_A_JOB",
+    "ASKED_OF_A_JOB",
     "IN_ONE_BATCH",
     "SENTENCES",
     "Dump",
@@ -42,7 +51,7 @@ SENTENCES = {
     "I5": "No occurrence id is created twice, over restarts, clock steps, backfill, DST, edits",
     "I6": "No attempt starts early by the clock its job lives by",
     "I9": "A cancelled pending job never starts; the answer of cancel is the truth",
-    "I10": "States move along the legal graph; final states never change",
+    "I10": "States move along the legal graph; final states change only by a replay",
     "I11": "Attempts are numbered 1..n without gaps for ever; a row only moves forward and never changes once final",
     "I12": "At most one open attempt per job",
     "I13": "LOST attempts spend the crash budget; RELEASED ones spend nothing",
@@ -55,16 +64,15 @@ SENTENCES = {
     "I29": "Liveness: when faults stop, all due jobs become final or running within a bound",
 }
 
-_ANY = frozenset(JobState)
+_NOT_COMPLETED = frozenset(JobState) - {S.COMPLETED}  # that takes an attempt, which one batch does not open and end
 IN_ONE_BATCH: dict[JobState | None, frozenset[JobState]] = {  # the legal graph, as far as one batch leads
-    None: frozenset({S.SCHEDULED, S.WAITING, S.ACTIVE, S.SKIPPED}),
-    S.SCHEDULED: frozenset({S.SCHEDULED, S.WAITING, S.ACTIVE, S.CANCELLED, S.SKIPPED}),
-    S.WAITING: frozenset({S.WAITING, S.SCHEDULED, S.ACTIVE, S.CANCELLED, S.SKIPPED}),
-    S.ACTIVE: _ANY,
-} | {state: frozenset({state}) for state in JobState if state.final}
-FIXED_OF_A_JOB = (
+    **dict.fromkeys((None, S.SCHEDULED, S.WAITING, S.DEAD), _NOT_COMPLETED),
+    **dict.fromkeys((S.CANCELLED, S.SKIPPED), _NOT_COMPLETED - {S.DEAD}),
+    S.ACTIVE: frozenset(JobState),
+    S.COMPLETED: frozenset({S.COMPLETED}),
+}
+FIXED_OF_A_JOB = (  # but see `only_a_replay_changes_what_was_asked`
     "task",
-    "arguments",
     "queue",
     "priority",
     "created_at",
@@ -76,6 +84,7 @@ FIXED_OF_A_JOB = (
     "origin",
     "concurrency_key",
 )
+ASKED_OF_A_JOB = (*FIXED_OF_A_JOB, "arguments", "flow")
 FIXED_OF_AN_ATTEMPT = ("job_id", "number", "epoch", "clock", "scheduled_at")
 
 
@@ -141,20 +150,25 @@ OF_A_DUMP: tuple[Callable[[Dump], None], ...] = (
     one_open_attempt,
     keys_name_their_jobs,
     *OF_SCHEDULES,
+    *OF_FLOW,
 )
 
 
-def check_dump(dump: Dump) -> None:
-    """Every law of one dump, whatever batches were written (`one_success` holds of what schedulers write)."""
+def check_dump(dump: Dump, key_limits: KeyLimits = ONE_OF_A_KEY) -> None:
+    """Every law of one dump, whatever batches were written (`one_success` holds of what schedulers write).
+
+    `key_limits`: no claim was ever given larger ones.
+    """
     for law in OF_A_DUMP:
         law(dump)
+    keys_are_within_their_limits(dump, key_limits)
 
 
 # ---- a step ----------------------------------------------------------------------------------------------------------
 
 
 def nothing_is_forgotten(before: Dump, after: Dump) -> None:
-    """I1: jobs and attempts stay."""
+    """I1: jobs and attempts stay (where nothing is pruned)."""
     for kind in ("jobs", "attempts"):
         gone = before[kind].keys() - after[kind].keys()
         demand(not gone, "I1", f"{kind} are gone", sorted(gone))
@@ -168,7 +182,7 @@ def states_move_along_the_graph(before: Dump, after: Dump) -> None:
 
 
 def final_jobs_stay(before: Dump, after: Dump) -> None:
-    """I10: a final job never changes."""
+    """I10: a final job never changes (where none is replayed, discarded or pruned)."""
     for job_id, old in before["jobs"].items():
         demand(
             not old.state.final or old == after["jobs"][job_id], "I10", "final, and changed", old, after["jobs"][job_id]
@@ -178,7 +192,9 @@ def final_jobs_stay(before: Dump, after: Dump) -> None:
 def jobs_keep_what_was_asked(before: Dump, after: Dump) -> None:
     """I3: what the caller asked for never changes, but for the time; versions and attempts only grow."""
     for job_id, old in before["jobs"].items():
-        new = after["jobs"][job_id]
+        new = after["jobs"].get(job_id)
+        if new is None:
+            continue
         for name in FIXED_OF_A_JOB:
             demand(getattr(old, name) == getattr(new, name), "I3", f"{name} changed", old, new)
         demand(new.version >= old.version, "I10", "an older version", old, new)
@@ -188,23 +204,25 @@ def jobs_keep_what_was_asked(before: Dump, after: Dump) -> None:
 def one_attempt_a_batch(before: Dump, after: Dump) -> None:
     """I12: one batch opens at most one attempt of a job."""
     for job_id, old in before["jobs"].items():
-        new = after["jobs"][job_id]
+        new = after["jobs"].get(job_id, old)
         demand(new.attempt - old.attempt in (0, 1), "I12", "attempts were skipped", old, new)
 
 
 def attempts_only_move_forward(before: Dump, after: Dump) -> None:
     """I11: a row never changes once final, and what it was claimed with never changes at all."""
     for key, old in before["attempts"].items():
-        new: AttemptRecord = after["attempts"][key]
+        new: AttemptRecord = after["attempts"].get(key, old)
         moved = old.state.open and not new.state.open
         demand(old == new or moved, "I11", "an attempt moved back, or changed", old, new)
         for name in FIXED_OF_AN_ATTEMPT:
             demand(getattr(old, name) == getattr(new, name), "I11", f"{name} changed", old, new)
 
 
+WITHOUT_LETTERS: tuple[Callable[[Dump, Dump], None], ...] = (nothing_is_forgotten, final_jobs_stay)
 OF_A_STEP: tuple[Callable[[Dump, Dump], None], ...] = (
-    nothing_is_forgotten,
-    final_jobs_stay,
+    only_the_ended_are_forgotten,
+    final_jobs_only_run_again,
+    only_a_replay_changes_what_was_asked,
     jobs_keep_what_was_asked,
     attempts_only_move_forward,
     *OF_A_STEP_OF_SCHEDULES,
@@ -212,9 +230,12 @@ OF_A_STEP: tuple[Callable[[Dump, Dump], None], ...] = (
 OF_ONE_BATCH: tuple[Callable[[Dump, Dump], None], ...] = (states_move_along_the_graph, one_attempt_a_batch)
 
 
-def check_step(before: Dump, after: Dump, *, one_batch: bool = True) -> None:
-    """Every law of what one batch (or any number, if not `one_batch`) made of the dump before."""
-    for law in OF_A_STEP + (OF_ONE_BATCH if one_batch else ()):
+def check_step(before: Dump, after: Dump, *, one_batch: bool = True, letters: bool = False) -> None:
+    """Every law of what one batch (or any number, if not `one_batch`) made of the dump before.
+
+    `letters`: jobs that ended may be replayed, discarded or forgotten.
+    """
+    for law in (() if letters else WITHOUT_LETTERS) + OF_A_STEP + (OF_ONE_BATCH if one_batch else ()):
         law(before, after)
 
 

@@ -15,10 +15,11 @@ from timewheel.model import JobRecord, JobState
 from timewheel.store.changes import (
     KEY_KEEPING_US,
     Cancel,
-    Claim,
     Claimed,
+    Defer,
     Done,
     KeyConflict,
+    Missing,
     Planned,
     PruneKeys,
     PutQueue,
@@ -28,9 +29,14 @@ from timewheel.store.changes import (
     Submit,
     Submitted,
     Unheld,
+    UniqueMet,
 )
-from timewheel.testing.invariants import FIXED_OF_A_JOB
+from timewheel.store.letters import Discard, Prune, Replay
+from timewheel.testing.invariants import ASKED_OF_A_JOB
 from timewheel.testing.laws import demand
+from timewheel.testing.outcomes_claims import OF_CLAIMS
+from timewheel.testing.outcomes_flow import OF_FLOW
+from timewheel.testing.outcomes_letters import OF_LETTERS
 from timewheel.testing.outcomes_schedules import OF_SCHEDULES
 from timewheel.testing.outcomes_verbs import OF_VERBS
 from timewheel.testing.outcomes_waits import OF_WAITS
@@ -46,45 +52,42 @@ _SET_BY_THE_STORE = ("created_at",)
 def only_named_jobs_change(step: Step) -> None:
     """I24: a batch changes the jobs that it names, and no other."""
     named = set(_named(step))
+    prunes = any(True for _ in step.of(Prune))
     for kind in ("jobs", "attempts"):
         old, new = step.before[kind], step.after[kind]
         for key in old.keys() | new.keys():
             job_id = key if kind == "jobs" else key[0]
             same = old.get(key) == new.get(key)
-            demand(same or job_id in named, "I24", f"{kind} {key}: nobody named it", old.get(key), new.get(key))
+            may = job_id in named or (prunes and key not in new)  # which ones: `prunes_follow_their_rules`
+            demand(same or may, "I24", f"{kind} {key}: nobody named it", old.get(key), new.get(key))
 
 
 def _named(step: Step) -> Iterator[int]:
     for change, outcome in zip(step.changes, step.outcomes, strict=True):
-        if isinstance(change, Settle | Cancel | Reschedule):
+        if isinstance(change, Settle | Cancel | Reschedule | Replay | Discard):
             yield change.job_id
         elif isinstance(change, Submit):
             yield change.request.job_id
+        elif isinstance(change, Defer):
+            yield from (job_id for job_id, _, _ in change.rows)
         elif isinstance(outcome, Claimed):
             yield from (job.job_id for job in outcome.jobs)
-            yield from outcome.skipped
-            yield from outcome.waiting
+            yield from (*outcome.skipped, *outcome.waiting, *outcome.given_up)
         elif isinstance(outcome, Unheld | Planned):
             yield from (job_id for _, _, job_id in outcome.places)
         if isinstance(outcome, Planned):
-            yield from outcome.waiting
-            yield from outcome.superseded
-
-
-def claimed_jobs_run_or_are_skipped(step: Step) -> None:
-    """I12: each job that a claim gave out is ACTIVE with that attempt open, and was SCHEDULED or made in the batch."""
-    for _, outcome in step.of(Claim):
-        assert isinstance(outcome, Claimed)
-        for one in outcome.jobs:
-            new = step.after["jobs"][one.job_id]
-            demand((new.state, new.attempt) == (S.ACTIVE, one.attempt), "I12", "claimed, and not ACTIVE", one, new)
-        for job_id in outcome.skipped:
-            new = step.after["jobs"][job_id]
-            demand((new.state, new.attempt) == (S.SKIPPED, 0), "I12", "skipped, and not SKIPPED", new)
+            yield from (*outcome.waiting, *outcome.superseded)
+        elif isinstance(outcome, Submitted) and outcome.replaced is not None:
+            yield outcome.replaced
+        elif isinstance(outcome, UniqueMet):
+            yield outcome.job_id
+        elif isinstance(outcome, Unheld):
+            yield from outcome.cancelled
 
 
 def submits_are_whole(step: Step) -> None:
     """I3: a job that was made is all there; one that was refused is not there at all."""
+    moved = {outcome.job_id for outcome in step.outcomes if isinstance(outcome, UniqueMet)}
     for submit, outcome in step.of(Submit):
         wanted = submit.request
         made = isinstance(outcome, Submitted) and outcome.created
@@ -92,9 +95,11 @@ def submits_are_whole(step: Step) -> None:
         demand((new is not None) == made, "I3", f"created: {made}", submit, outcome, new)
         if new is None:
             continue
-        for name in FIXED_OF_A_JOB:
+        for name in ASKED_OF_A_JOB:
             if name not in _SET_BY_THE_STORE:
                 demand(getattr(new, name) == getattr(wanted, name), "I3", f"{name} is not as asked", submit, new)
+        if wanted.job_id in moved:
+            continue
         placed = (new.clock, new.scheduled_at, new.created_at)
         demand(placed == (wanted.clock, wanted.scheduled_at, step.stamp.now.wall_us), "I3", "placed otherwise", new)
 
@@ -103,6 +108,10 @@ def one_key_makes_one_job(step: Step) -> None:
     """I4: while a key is held, its request makes nothing and another is refused; else it makes its holder."""
     for submit, outcome in step.of(Submit):
         wanted = submit.request
+        if isinstance(outcome, UniqueMet | Missing):  # see `submits_meet_what_is_there`
+            free = wanted.idempotency_key is None or not _is_held(step, (wanted.task, wanted.idempotency_key))
+            demand(free, "I4", "something else was asked before its key", submit, outcome)
+            continue
         if wanted.idempotency_key is None:
             demand(isinstance(outcome, Submitted) and outcome.created, "I4", "refused without a key", submit, outcome)
             continue
@@ -129,6 +138,7 @@ def what_was_saved_is_there(step: Step) -> None:
     limits, queues = dict(step.before["limits"]), dict(step.before["queues"])
     for save, _ in step.of(SaveLimits):
         limits |= save.values
+    limits = {name: value for name, value in limits.items() if value is not None}
     for put, _ in step.of(PutQueue):
         queues[put.queue] = put.settings
     demand(step.after["limits"] == limits, "I3", "limits are not as saved", limits, step.after["limits"])
@@ -146,13 +156,15 @@ def _is_held(step: Step, name: tuple[str, str]) -> bool:
 OF_OUTCOMES: tuple[Callable[[Step], None], ...] = (
     only_named_jobs_change,
     *OF_VERBS,
-    claimed_jobs_run_or_are_skipped,
+    *OF_CLAIMS,
     submits_are_whole,
     one_key_makes_one_job,
     held_keys_are_kept,
     what_was_saved_is_there,
     *OF_SCHEDULES,
     *OF_WAITS,
+    *OF_FLOW,
+    *OF_LETTERS,
 )
 
 

@@ -13,6 +13,7 @@ from timewheel.model import CancelAnswer, JobRecord, JobRequest, JobState, Waiti
 from timewheel.schedule_records import Fate, OccurrenceRecord, ScheduleRecord
 from timewheel.store.changes import (
     Cancelled,
+    Defer,
     Done,
     DropSchedule,
     Outcome,
@@ -24,7 +25,7 @@ from timewheel.store.changes import (
     Submit,
     VersionConflict,
 )
-from timewheel.testing.invariants import FIXED_OF_A_JOB
+from timewheel.testing.invariants import ASKED_OF_A_JOB
 from timewheel.testing.laws import demand
 from timewheel.testing.step import Step
 
@@ -114,12 +115,14 @@ def occurrences_have_one_job(step: Step) -> None:
 
 
 def _is_as_asked(request: JobRequest, job: JobRecord, step: Step) -> None:
-    for name in FIXED_OF_A_JOB:
+    for name in ASKED_OF_A_JOB:
         if name != "created_at":
             demand(getattr(job, name) == getattr(request, name), "I5", f"{name} is not as asked", request, job)
-    made = (job.clock, job.scheduled_at, job.due_at, job.created_at, job.version)
-    told = (request.clock, request.scheduled_at, request.scheduled_at, step.stamp.now.wall_us, 1)
+    made = (job.clock, job.scheduled_at, job.created_at, job.version)
+    told = (request.clock, request.scheduled_at, step.stamp.now.wall_us, 1)
     demand(made == told, "I5", "made otherwise", request, job)
+    deferred = any(request.job_id == row[0] for defer, _ in step.of(Defer) for row in defer.rows)
+    demand(deferred or job.due_at == request.scheduled_at, "I5", "due at another time", request, job)
 
 
 def overlaps_are_kept(step: Step) -> None:

@@ -28,10 +28,12 @@ def only_live_attempts_are_settled(step: Step) -> None:
         job = step.job_before(settle.job_id)
         for number in range(1, job.attempt + 1 if job else 1):
             key = (settle.job_id, number)
-            old, new = step.before["attempts"][key], step.after["attempts"][key]
+            old = step.before["attempts"][key]
+            new = step.after["attempts"].get(key, old)
             if live and number == settle.attempt:
                 demand(new.state is settle.attempt_state, "I23", "ended otherwise", settle, new)
-                demand((new.error, new.reason) == (settle.error, settle.reason), "I23", "told otherwise", settle, new)
+                told, seen = (settle.error, settle.reason, settle.fault), (new.error, new.reason, new.fault)
+                demand(seen == told, "I23", "told otherwise", settle, new)
             else:
                 demand(old == new, "I23", "a settlement changed another attempt", settle, old, new)
 
@@ -49,6 +51,8 @@ def settled_jobs_go_where_they_are_told(step: Step) -> None:
         if told.final:
             demand(new.state is told, "I10", f"should be {told}", settle, new)
         demand((new.failures, new.losses) == (settle.failures, settle.losses), "I13", "miscounted", settle, new)
+        last = (old.fault, old.fingerprint) if settle.fault is None else (settle.fault, settle.fingerprint)
+        demand((new.fault, new.fingerprint) == last, "I13", "of another failure", settle, new)
 
 
 def cancels_are_true(step: Step) -> None:
@@ -94,7 +98,8 @@ def reschedules_are_true(step: Step) -> None:
             continue
         moved = (new.clock, new.scheduled_at, new.due_clock, new.due_at, new.version)
         expected = (move.clock, move.scheduled_at, move.clock, move.scheduled_at, old.version + 1)
-        demand(moved == expected, "I9", "moved elsewhere", move, new)
+        elsewhere = move.job_id in step.moved() and new.version > old.version
+        demand(elsewhere or moved == expected, "I9", "moved elsewhere", move, new)
         if old.state is S.WAITING and old.reason != WaitingReason.UNRESOLVABLE:
             nowhere = isinstance(outcome, Rescheduled) and (outcome.due_at, outcome.was_scheduled) == (0, False)
             demand(nowhere, "I9", "waits still, and is said to lie somewhere", move, outcome)

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 
+from timewheel.flow import DependencyFails
 from timewheel.model import JobRecord, JobState, WaitingReason
 from timewheel.store.changes import (
     Cancel,
     Claim,
     Claimed,
+    Defer,
     Planned,
     Reschedule,
     Settle,
     Settled,
+    Submit,
+    Submitted,
     TakeOver,
     Unheld,
     Unhold,
 )
-from timewheel.testing.invariants_schedules import holds_its_key
+from timewheel.testing.invariants_flow import flow_of, holds_its_key, waits_for_jobs
 from timewheel.testing.laws import demand
+from timewheel.testing.outcomes_flow import NOWHERE
 from timewheel.testing.step import Step
 
 S = JobState
@@ -49,7 +55,7 @@ def _released(step: Step) -> Iterator[tuple[type[Unhold | TakeOver], int]]:
 def unheld_jobs_waited(step: Step) -> None:
     """I24: what is released waited, for this reason, and is due when it was."""
     reasons = _why_they_wait(step)
-    moved = {change.job_id for change in step.changes if isinstance(change, Reschedule | Settle)}
+    moved = {change.job_id for change in step.changes if isinstance(change, Reschedule | Settle)} | step.moved()
     for unhold, outcome in step.of(Unhold):
         assert isinstance(outcome, Unheld)
         demand(len(outcome.places) <= max(unhold.limit, 0), "I24", "more than the limit", unhold, outcome)
@@ -73,9 +79,16 @@ def the_first_who_may_goes_on(step: Step) -> None:
             demand(jobs[job_id] is not None, "I18", "let go twice", job)
             demand((job.state, job.due_at) == (S.SCHEDULED, due_at), "I18", "let go elsewhere", job, outcome)
             jobs[job_id] = None
+        for job_id in outcome.cancelled:
+            job = step.after["jobs"][job_id]
+            ended = (S.CANCELLED, "dependency", step.stamp.now.wall_us)
+            demand((job.state, job.reason, job.finished_at) == ended, "I18", "not ended", job, outcome)
+            jobs[job_id] = None
         told = sorted(_who_may_go(step, jobs, reasons, take))
+        goes, ends = _by_their_dependencies(step, jobs, reasons, take)
         seen = [job_id for _, _, job_id in outcome.places]
-        demand(seen == told, "I18", f"should let {told} go", take, outcome)
+        demand(seen == sorted([*told, *goes]), "I18", f"should let {told} and {goes} go", take, outcome)
+        demand(outcome.cancelled == sorted(ends), "I18", f"should end {ends}", take, outcome)
 
 
 def _why_they_wait(step: Step) -> dict[int, str | None]:
@@ -90,6 +103,16 @@ def _why_they_wait(step: Step) -> dict[int, str | None]:
     for outcome in step.outcomes:
         if isinstance(outcome, Claimed):
             reasons |= dict.fromkeys(outcome.waiting, WaitingReason.KEY.value)
+    for submit, outcome in step.of(Submit):
+        if isinstance(outcome, Submitted) and outcome.created and outcome.lane in NOWHERE:
+            reasons[submit.request.job_id] = WaitingReason.DEPENDENCY.value
+    released = {job_id for _, job_id in _released(step)}
+    for defer, _ in step.of(Defer):
+        for job_id, _, due_at in defer.rows:
+            job = step.after["jobs"].get(job_id)
+            waits = job is not None and (job.state, job.reason) == (S.WAITING, WaitingReason.TASK)
+            if due_at is None and (waits or (job_id in released and job_id not in reasons)):
+                reasons[job_id] = WaitingReason.TASK.value
     return reasons
 
 
@@ -106,12 +129,61 @@ def _who_may_go(
             yield from _first(unfinished)
     for key in {after[job_id].concurrency_key for job_id in named} - {None}:
         mine = [job for job in after.values() if job.concurrency_key == key]
-        if not any(holds_its_key(job) for job in mine):
-            yield from _first(job for job in mine if waiting.get(job.job_id) == WaitingReason.KEY)
+        waiters = [job for job in mine if waiting.get(job.job_id) == WaitingReason.KEY]
+        holders = [job for job in mine if holds_its_key(job)]
+        if waiters:
+            asks = after[_first(waiters)[0]]
+            room = min(take.key_limits.of(job.task, job.queue) for job in (asks, *holders)) - len(holders)
+            yield from _first_of_lanes(waiters, room)
+    for task, slots in take.tasks.items():
+        mine = [job for job in after.values() if job.task == task]
+        yield from _first_of_lanes([job for job in mine if waiting.get(job.job_id) == WaitingReason.TASK], slots)
 
 
-def _first(jobs: Iterable[JobRecord]) -> list[int]:
-    return [job_id for _, job_id in sorted((job.due_at, job.job_id) for job in jobs)[:1]]
+def _first(jobs: Iterable[JobRecord], most: int = 1) -> list[int]:
+    return [job_id for _, job_id in sorted((job.due_at, job.job_id) for job in jobs)[: max(most, 0)]]
+
+
+def _first_of_lanes(jobs: list[JobRecord], most: int) -> Iterator[int]:
+    """Of each lane the first so many."""
+    lanes: dict[tuple[object, ...], list[JobRecord]] = defaultdict(list)
+    for job in jobs:
+        lanes[job.queue, job.priority, job.due_clock, flow_of(job).partition_key].append(job)
+    for mine in lanes.values():
+        yield from _first(mine, most)
+
+
+def _by_their_dependencies(
+    step: Step, jobs: dict[int, JobRecord | None], reasons: dict[int, str | None], take: TakeOver
+) -> tuple[list[int], list[int]]:
+    """Who goes on, and who ends, as the jobs that they wait for stand before this take-over."""
+    after: dict[int, JobRecord] = step.after["jobs"]
+    waiting = {
+        job_id
+        for job_id, job in jobs.items()
+        if reasons.get(job_id) == WaitingReason.DEPENDENCY and (job is None or waits_for_jobs(job))
+    }
+    states = {job_id: S.WAITING if jobs[job_id] is None else job.state for job_id, job in after.items()}
+    goes: list[int] = []
+    ends: list[int] = []
+    looked_at = set(after) if take.everything else set(_named(step))
+    while looked_at:
+        ended_now = set()
+        for job_id in waiting - {*goes, *ends}:
+            wait_for = flow_of(after[job_id]).wait_for
+            if wait_for is None or not looked_at & set(wait_for.job_ids):
+                continue
+            found = {states[other] for other in wait_for.job_ids}
+            if any(not state.final for state in found):
+                continue
+            if found <= {S.COMPLETED} or wait_for.if_one_fails is DependencyFails.RUN:
+                goes.append(job_id)
+            elif wait_for.if_one_fails is DependencyFails.CANCEL:
+                ends.append(job_id)
+                states[job_id] = S.CANCELLED
+                ended_now.add(job_id)
+        looked_at = ended_now
+    return goes, ends
 
 
 def _named(step: Step) -> Iterator[int]:
@@ -123,6 +195,10 @@ def _named(step: Step) -> Iterator[int]:
             yield from change.job_ids
         elif isinstance(change, Unhold) and isinstance(outcome, Unheld):
             yield from (job_id for _, _, job_id in outcome.places)
+        elif isinstance(outcome, Submitted) and outcome.replaced is not None:
+            yield outcome.replaced
+        elif isinstance(outcome, Planned):
+            yield from outcome.superseded
 
 
 OF_WAITS: tuple[Callable[[Step], None], ...] = (keys_make_jobs_wait, unheld_jobs_waited, the_first_who_may_goes_on)

@@ -1,6 +1,6 @@
 """What recovery may make of a journal: laws of the dump before it and the one after it, whatever happened between.
 
-    check_recovered(before, after, epoch, tasks)   # `epoch`: the owner's that recovered to the end
+    check_recovered(before, after, epoch, tasks, now)   # `epoch`: the owner's that recovered to the end
 
 They hold for a recovery that died half way, any number of times, and was begun again by the next owner (I16).
 """
@@ -9,14 +9,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from timewheel.model import LAST_CHANCE_LOSSES, AttemptState, JobRecord, JobState, WaitingReason
+from timewheel.flow import Flow
+from timewheel.model import LAST_CHANCE_LOSSES, AttemptState, JobRecord, JobState, Now, WaitingReason
+from timewheel.testing.invariants_flow import flow_of, waits_for_jobs
 from timewheel.testing.invariants_schedules import nobody_waits_in_vain
 from timewheel.testing.laws import Dump, demand
 
 S = JobState
 
 
-def lost_attempts_are_settled_once(before: Dump, after: Dump, epoch: int) -> None:
+def lost_attempts_are_settled_once(before: Dump, after: Dump, epoch: int, now: Now) -> None:
     """I13, I16: each open attempt of a former owner is LOST, spends one loss, and its job goes on or is given up."""
     for job_id, job in before["jobs"].items():
         if not _is_lost(before, job, epoch):
@@ -27,7 +29,7 @@ def lost_attempts_are_settled_once(before: Dump, after: Dump, epoch: int) -> Non
         told = S.SCHEDULED
         if job.cancel_requested is not None:
             told = S.CANCELLED
-        elif new.losses > LAST_CHANCE_LOSSES:
+        elif new.losses > LAST_CHANCE_LOSSES or _is_given_up(flow_of(job), now):
             told = S.DEAD
         demand(new.state is told, "I13", f"should be {told}", job, new)
 
@@ -55,9 +57,9 @@ def recovery_leaves_the_rest(before: Dump, after: Dump, epoch: int, tasks: tuple
         demand(may or attempt == now, "I24", "recovery changed an attempt that was not lost", attempt, now)
 
 
-def check_recovered(before: Dump, after: Dump, epoch: int, tasks: tuple[str, ...]) -> None:
-    """Every law of a recovery; `tasks` are the names that it knew."""
-    lost_attempts_are_settled_once(before, after, epoch)
+def check_recovered(before: Dump, after: Dump, epoch: int, tasks: tuple[str, ...], now: Now) -> None:
+    """Every law of a recovery; `tasks` are the names that it knew, `now` is when it was (the clock stood still)."""
+    lost_attempts_are_settled_once(before, after, epoch, now)
     held_jobs_are_released(before, after, tasks)
     recovery_leaves_the_rest(before, after, epoch, tasks)
     nobody_waits_in_vain(after)
@@ -73,7 +75,14 @@ def _is_released(job: JobRecord, tasks: tuple[str, ...]) -> bool:
     return job.reason == WaitingReason.OVERRUN or (job.reason == WaitingReason.UNRESOLVABLE and job.task in tasks)
 
 
+def _is_given_up(flow: Flow, now: Now) -> bool:
+    """Whether a job whose attempt was lost does not go on: it may not run twice, or it is too late."""
+    return not flow.idempotent or (flow.deadline is not None and flow.deadline <= now.wall_us)
+
+
 def _took_over(old: JobRecord, new: JobRecord) -> bool:
-    """Whether a job that waited for another to end is due now, when it was, and nothing else has changed."""
-    waited = old.state is S.WAITING and old.reason in (WaitingReason.OVERLAP, WaitingReason.KEY)
-    return waited and new == replace(old, state=S.SCHEDULED, reason=None)
+    """Whether a job that waited for another to end is due now, when it was, or has ended; and nothing else changed."""
+    if old.state is not S.WAITING or old.reason in (WaitingReason.OVERRUN, WaitingReason.UNRESOLVABLE):
+        return False
+    ended = replace(old, state=S.CANCELLED, finished_at=new.finished_at)  # for what it waited for did not complete
+    return new == replace(old, state=S.SCHEDULED, reason=None) or (waits_for_jobs(old) and new == ended)

@@ -11,7 +11,7 @@ import pytest
 
 from timewheel.flow import Dependencies, Flow, Uniqueness
 from timewheel.model import AttemptState, ClockKind, JobState
-from timewheel.store.changes import DONE, KEY_KEEPING_US, AddEntry, Change, Missing, PruneKeys, Submitted
+from timewheel.store.changes import DONE, KEY_KEEPING_US, AddEntry, Change, Done, Missing, PruneKeys, Submitted
 from timewheel.store.letters import Discard, Replay, Replayed, TooLate
 from timewheel.store.port import JobFilter, LetterFilter
 from timewheel.testing.builders import (
@@ -100,15 +100,16 @@ class Letters(BenchTests):
         await bench.claim(4)
         await bench.ended(settle_ok(5))
         before = (await bench.store.dump(), await bench.store.entries())
-        assert await bench.write(*map(replay, (1, 2, 3, 4, 5))) == [TooLate(job_id) for job_id in (1, 2, 3, 4, 5)]
-        assert await bench.write(replay(77)) == [Missing(77)]
+        for job_id in (1, 2, 3, 4, 5):
+            assert await bench.one(replay(job_id), TooLate) == TooLate(job_id)
+        assert await bench.one(replay(77), Missing) == Missing(77)
         assert (await bench.store.dump(), await bench.store.entries()) == before
 
     async def test_a_second_click_does_nothing(self, bench: Bench) -> None:
         await dead(bench, 1)
         await bench.write(replay(1))
         before = (await bench.store.dump(), await bench.store.entries())
-        assert await bench.write(replay(1, STEADY + 9)) == [TooLate(1)]
+        assert await bench.one(replay(1, STEADY + 9), TooLate) == TooLate(1)
         assert (await bench.store.dump(), await bench.store.entries()) == before
 
     async def test_with_other_arguments(self, bench: Bench) -> None:
@@ -190,7 +191,7 @@ class Letters(BenchTests):
         await dead(bench, 1)
         before = await bench.job(1)
         bench.now = later(9)
-        assert await bench.write(discard(1)) == [DONE]
+        assert await bench.one(discard(1), Done) == DONE
         job = await bench.job(1)
         assert (job.state, job.discarded_at) == (JobState.DEAD, T + 9)
         job.discarded_at = None
@@ -209,8 +210,9 @@ class Letters(BenchTests):
         await bench.write(discard(5))
         before = (await bench.store.dump(), await bench.store.entries())
         bench.now = later(1)
-        assert await bench.write(*map(discard, (1, 2, 3, 4, 5))) == [TooLate(job_id) for job_id in (1, 2, 3, 4, 5)]
-        assert await bench.write(discard(77)) == [Missing(77)]
+        for job_id in (1, 2, 3, 4, 5):
+            assert await bench.one(discard(job_id), TooLate) == TooLate(job_id)
+        assert await bench.one(discard(77), Missing) == Missing(77)
         assert (await bench.store.dump(), await bench.store.entries()) == before
 
     async def test_a_discarded_one_may_still_be_replayed(self, bench: Bench) -> None:
@@ -226,6 +228,6 @@ class Letters(BenchTests):
         await bench.active(2)
         settled, done = await bench.write(settle_dead(2), change)
         assert getattr(settled, "job_state", None) is JobState.DEAD
-        assert isinstance(done, Replayed) or done == DONE
+        assert isinstance(done, Replayed | Done)
         [attempt] = await bench.store.attempts(1)
         assert attempt.state is AttemptState.FAILED_PERMANENT
