@@ -110,7 +110,7 @@ def test_groups_differ_by_what_is_in_them() -> None:
 
 def test_a_cancelled_handler_is_placed_where_it_hung() -> None:
     async def hangs() -> None:
-        await asyncio.sleep(3600)
+        await asyncio.Event().wait()
 
     async def main() -> BaseException:
         task = asyncio.create_task(hangs())
