@@ -67,15 +67,12 @@ class Claiming(ABC):
 
     # ---- claims ------------------------------------------------------------------------------------------------------
 
-    def _claim(self, queue: str, most: int, now: Now) -> bool:
+    def _claim(self, queue: str, most: int, now: Now) -> None:
         hints = self.ready.take(queue, most, now)
-        if not hints:
-            return False
         self._served = queue
         self._claiming.add(queue)
         self.limits.take_slots(queue, len(hints))
         self._ask(queue, hints, self.declared.governed, {})
-        return True
 
     def _ask(self, queue: str, hints: list[Entry], governed: Governed | None, pledges: dict[int, Pledge]) -> None:
         self._hinted.update((job_id, lane) for _, job_id, lane in hints)

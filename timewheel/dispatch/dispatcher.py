@@ -143,16 +143,20 @@ class Dispatcher(Claiming):
             self._surroundings.failed(fault)
 
     def _claim_what_may_start(self, now: Now) -> None:
-        claimed = False
-        queues = self.ready.queues(self._served)
-        for position, queue in enumerate(queues):
-            room = 0 if queue in self._claiming else self.limits.room(queue, now.steady_us, AHEAD_US)
-            if room > 0:
-                share = max(1, self.limits.room_of_whole(now.steady_us, AHEAD_US) // (len(queues) - position))
-                claimed |= self._claim(queue, min(room, share, MOST_HINTS), now)
-        if claimed:
-            self._promises.save(now)
-            self._surroundings.drained()
+        wants: dict[str, int] = {}
+        others: list[str] = []
+        for queue in self.ready.queues(self._served):
+            if queue in self._claiming:
+                others.append(queue)
+            elif (room := self.limits.room(queue, now.steady_us, AHEAD_US)) > 0:
+                wants[queue] = self.ready.queue_size(queue, min(room, MOST_HINTS))
+        if not wants:
+            return
+        room = self.limits.room_of_whole(now.steady_us, AHEAD_US)
+        for queue, most in self.limits.shares.divide(room, wants, others).items():
+            self._claim(queue, most, now)
+        self._promises.save(now)
+        self._surroundings.drained()
 
     def _admit(self, claimant: Claimant, now: Now) -> None:
         """Let a claimed job wait at the gate, unless it would hold its slot there for nothing."""

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from timewheel.dispatch.admission import Admission
 from timewheel.dispatch.meter import bucket_of, period_us
+from timewheel.dispatch.shares import Shares
 
 if TYPE_CHECKING:
     from timewheel.dispatch.bucket import Bucket
@@ -93,6 +94,7 @@ class Limits:
     ) -> None:
         self._saved = saved
         self.admission = Admission(saved)
+        self.shares = Shares()
         self.whole = Limit(concurrency, bucket_of(rate, saved.get(WHOLE), now_us) if rate else None)
         self._queues: dict[str, Limit] = {}
         for name, settings in queues.items():
@@ -111,8 +113,9 @@ class Limits:
         return limit
 
     def shape(self, queue: str, settings: Queue, now_us: int) -> None:
-        """Give a queue new limits; what it uses, what it spent and whether it is paused stay."""
+        """Give a queue new limits and its weight; what it uses, what it spent and whether it is paused stay."""
         self.admission.declared.shape(queue, settings)
+        self.shares.weigh(queue, settings.weight)
         limit = self.of(queue)
         limit.concurrency = UNLIMITED if settings.concurrency is None else settings.concurrency
         rate = settings.rate
@@ -152,6 +155,8 @@ class Limits:
                 limit.promised -= n
             assert limit.used >= 0, f"more slots of {queue!r} came back than were taken"
             assert limit.promised >= 0, f"more promises of {queue!r} came back than were made"
+        if not entered:
+            self.shares.give_back(queue, n)
 
     def enter(self, queue: str, now_us: int) -> bool:
         """Let a promised job run: with a slot free, and a token of every rate that concerns it; False: not now."""

@@ -12,6 +12,12 @@ starves.
 Worked example, aging 60 s: a job of priority 9 due at 12:00 has the key 12:09; those of priority 0 due until 12:09 go
 before it, the one due at 12:09:01 does not.
 
+All this holds among the jobs of one *partition*. Those of a queue that have jobs take turns, one job each; one that had
+none comes last. So between the moment at which a partition gets its first job and that job, each other partition gives
+one at most: as many jobs go before it as other partitions have some, however many these have. A partition's job that is
+not its first waits so long for each that goes before it in its own partition. Turns are counted as jobs are taken, also
+of entries that turn out to be stale; a queue without partitions has one and pays nothing.
+
 Entries come from the wheel nearly in order, so a lane is a deque that is only appended to, beside a heap for what comes
 late (a retry, a page of the loader, a moved job). Nothing is removed out of turn: cancelled, moved and double entries
 come out like all others and die at the claim.
@@ -38,10 +44,11 @@ class _Row:
     An entry is late because it goes before the line's last one, so `late` is empty whenever `line` is.
     """
 
-    __slots__ = ("handicap", "lane", "late", "line", "steady")
+    __slots__ = ("handicap", "lane", "late", "line", "partition", "steady")
 
-    def __init__(self, lane: Lane, aging_us: int) -> None:
+    def __init__(self, lane: Lane, aging_us: int, partition: _Partition) -> None:
         self.lane = lane
+        self.partition = partition
         self.handicap = lane.priority * aging_us
         self.steady = lane.clock is ClockKind.STEADY
         self.line: deque[Entry] = deque()
@@ -69,6 +76,29 @@ class _Row:
         return key, self.lane.priority, head[1], head[2]
 
 
+class _Partition:
+    """The lanes of one partition of a queue; `filled` are those that have entries."""
+
+    __slots__ = ("filled",)
+
+    def __init__(self) -> None:
+        self.filled: list[_Row] = []
+
+    def pop(self, offset_us: int) -> Entry:
+        rows = self.filled
+        row = rows[0] if len(rows) == 1 else min(rows, key=lambda row: row.rank(offset_us))
+        entry = row.pop()
+        if not row.line:
+            rows.remove(row)
+        return entry
+
+    def pop_many(self, limit: int, offset_us: int) -> list[Entry]:
+        rows = self.filled
+        taken = rows[0].pop_many(limit) if len(rows) == 1 else _merge(rows, limit, offset_us)
+        self.filled = [row for row in rows if row.line]
+        return taken
+
+
 class Ready:
     """The due jobs of every lane, by queue. `aging_us` is what one level of priority is worth, in microseconds."""
 
@@ -78,8 +108,9 @@ class Ready:
         self._aging_us = aging_us
         self._rows: dict[int, _Row] = {}
         self._lines: dict[int, deque[Entry]] = {}  # each row's line once more, for `push`
-        self._groups: dict[str, list[_Row]] = {}
-        self._busy: dict[str, list[_Row]] = {}  # the groups that have entries, longest busy first
+        self._partitions: dict[tuple[str, str], _Partition] = {}
+        self._busy: dict[str, deque[_Partition]] = {}  # the queues that have entries, longest busy first; of each the
+        # partitions that have some, in turn
 
     def add_lane(self, lane: Lane) -> None:
         """Make a lane known; again, and nothing changes. A number keeps its meaning for ever: ValueError otherwise."""
@@ -88,10 +119,10 @@ class Ready:
             if known.lane != lane:
                 raise ValueError(f"lane {lane.number} is {known.lane}, it cannot become {lane}")
             return
-        row = _Row(lane, self._aging_us)
+        partition = self._partitions.setdefault((lane.queue, lane.partition), _Partition())
+        row = _Row(lane, self._aging_us, partition)
         self._rows[lane.number] = row
         self._lines[lane.number] = row.line
-        self._groups.setdefault(lane.queue, []).append(row)
 
     def push(self, due_us: int, job_id: int, lane_number: int) -> None:
         """Add an entry; `due_us` counts on the lane's clock. KeyError for a lane that was not added."""
@@ -99,27 +130,37 @@ class Ready:
         line = self._lines[lane_number]
         if not line:
             line.append(entry)
-            queue = self._rows[lane_number].lane.queue
-            self._busy[queue] = self._groups[queue]
+            self._fill(self._rows[lane_number])
         elif entry >= line[-1]:
             line.append(entry)
         else:
             heappush(self._rows[lane_number].late, entry)
 
+    def _fill(self, row: _Row) -> None:
+        if not row.partition.filled:
+            self._busy.setdefault(row.lane.queue, deque()).append(row.partition)
+        row.partition.filled.append(row)
+
     def take(self, queue: str, limit: int, now: Now) -> list[Entry]:
         """Remove and return up to `limit` entries of a queue, best first: (due_us, job_id, lane number) each."""
-        rows = self._filled(queue)
-        if not rows:
+        turns = self._busy.get(queue)
+        if turns is None:
             return []
-        taken = rows[0].pop_many(limit) if len(rows) == 1 else _merge(rows, limit, now.wall_us - now.steady_us)
-        for row in rows:
-            if row.line:
-                return taken
-        del self._busy[queue]
+        offset_us = now.wall_us - now.steady_us
+        taken: list[Entry] = []
+        while len(taken) < limit and len(turns) > 1:
+            partition = turns.popleft()
+            taken.append(partition.pop(offset_us))
+            if partition.filled:
+                turns.append(partition)
+        if len(taken) < limit:
+            taken += turns[0].pop_many(limit - len(taken), offset_us)
+            if not turns[0].filled:
+                del self._busy[queue]
         return taken
 
     def head_key(self, queue: str, now: Now) -> int | None:
-        """The key of a queue's best head, in wall microseconds, to choose among queues; None when it has none."""
+        """The least key of a queue's heads, in wall microseconds; None when it has none."""
         offset = now.wall_us - now.steady_us
         return min((row.rank(offset)[0] for row in self._filled(queue)), default=None)
 
@@ -138,9 +179,14 @@ class Ready:
         """How many entries a lane has."""
         return len(self._rows[lane_number])
 
-    def queue_size(self, queue: str) -> int:
-        """How many entries the lanes of a queue have together."""
-        return sum(map(len, self._busy.get(queue, ())))
+    def queue_size(self, queue: str, most: int | None = None) -> int:
+        """How many entries the lanes of a queue have together; with `most`, no more than that are counted."""
+        size = 0
+        for partition in self._busy.get(queue, ()):
+            size += sum(map(len, partition.filled))
+            if most is not None and size >= most:
+                return most
+        return size
 
     def __len__(self) -> int:
         return sum(map(self.queue_size, self._busy))
@@ -148,18 +194,24 @@ class Ready:
     def clear(self, lane_number: int) -> None:
         """Forget every entry of a lane (a step of its clock: the loader reads it afresh)."""
         row = self._rows[lane_number]
+        if not row.line:
+            return
         row.line.clear()
         row.late.clear()
-        if not self._filled(row.lane.queue):
-            self._busy.pop(row.lane.queue, None)
+        row.partition.filled.remove(row)
+        if not row.partition.filled:
+            turns = self._busy[row.lane.queue]
+            turns.remove(row.partition)
+            if not turns:
+                del self._busy[row.lane.queue]
 
     def ids(self, lane_number: int) -> Iterator[int]:
         """The job ids in a lane as of now, in no particular order, doubles included."""
         row = self._rows[lane_number]
         return iter([entry[1] for source in (row.line, row.late) for entry in source])
 
-    def _filled(self, queue: str) -> list[_Row]:
-        return [row for row in self._busy.get(queue, ()) if row.line]
+    def _filled(self, queue: str) -> Iterator[_Row]:
+        return (row for partition in self._busy.get(queue, ()) for row in partition.filled)
 
 
 def _merge(rows: list[_Row], limit: int, offset_us: int) -> list[Entry]:
