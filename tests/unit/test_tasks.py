@@ -18,7 +18,8 @@ import pytest
 import task_targets as targets
 
 from timewheel.errors import InvalidOption, InvalidTask
-from timewheel.model import RetryPolicy
+from timewheel.model import FaultClass, RetryPolicy
+from timewheel.options import TASK_NAMES, Rate
 from timewheel.task import Task
 from timewheel.tasks import TaskRegistry, check_call
 
@@ -47,6 +48,24 @@ def test_a_registered_function_has_its_name_and_the_options_it_was_given(registr
         assert registry.resolve(target) == (task, (), {})
     assert registry.find("task_targets:plain") is task
     assert registry.names() == ["task_targets:plain"]
+
+
+def test_a_task_has_every_option_that_is_its_own(registry):
+    given = {
+        "heartbeat_timeout_s": 5, "idempotent": False, "dependency": "stripe", "rate": Rate(5), "concurrency": 3,
+        "key_rate": Rate(1), "key_concurrency": 2, "cancel_grace_s": 1.5, "classify": {ValueError: "PERMANENT"},
+    }  # fmt: skip
+    assert given.keys() == TASK_NAMES - {"queue", "priority", "retry", "timeout_s", "tags"}
+    task = registry.register(targets.plain, **given)
+    assert (task.heartbeat_timeout_us, task.idempotent, task.dependency) == (5_000_000, False, "stripe")
+    assert (task.rate, task.concurrency, task.key_rate, task.key_concurrency) == (Rate(5), 3, Rate(1), 2)
+    assert task.cancel_grace_us == 1_500_000
+    assert task.classify is not None
+    assert task.classify(ValueError("no")) is FaultClass.PERMANENT
+    plain = registry.register(targets.coroutine)
+    assert (plain.heartbeat_timeout_us, plain.idempotent, plain.dependency, plain.classify) == (None, True, None, None)
+    assert (plain.rate, plain.concurrency, plain.key_rate, plain.key_concurrency) == (None, None, None, None)
+    assert plain.cancel_grace_us == 0
 
 
 def test_silence_leaves_the_schedulers_defaults(registry):
