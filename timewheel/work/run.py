@@ -43,6 +43,7 @@ class Run:
         "stopping",
         "task",
         "timer",
+        "watched",
         "withdrawn",
     )
 
@@ -60,6 +61,7 @@ class Run:
         self.begun = False  # its handler's code was called
         self.expired: str | None = None  # which of its limits ended it, in words
         self.settled = False
+        self.watched = self.job.timeout_us is not None or self.job.flow is not None  # most runs have no limit
         self.timer: Timer | None = None  # of its timeout, then of what it gets to end
         self.pulse: Timer | None = None  # of the next look at its heartbeat
         self.grace: Timer | None = None  # of what it gets between a cancel request and CancelledError

@@ -83,6 +83,7 @@ class Runner:
             run.stopping = why
             request_cancel(run.context)
             if grace_s > 0 and run.begun:
+                run.watched = True
                 run.grace = self._clock.call_later(grace_s, lambda: self._interrupt(run))
                 return
         elif why is Stopping.CANCEL and run.grace is not None:

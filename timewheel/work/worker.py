@@ -52,6 +52,7 @@ class Worker:
         self._ledger = ledger
         self._scheduler = scheduler
         self._watch = Watch(clock, now, self._expired)
+        self.look = self._watch.look  # a clock was set: whose deadline has come?
         self._runner = Runner(threads, now, clock, began=self._began, ended=self._ended, early=self._came_early)
         self._runs: dict[int, Run] = {}  # by job id: every attempt that passed the gate and has not ended
         self._emptied = Alarm(clock)
@@ -100,7 +101,7 @@ class Worker:
         self._ledger.slot_free(claimant)
 
     def _began(self, run: Run) -> None:
-        if not run.settled:
+        if run.watched and not run.settled:
             self._watch.begin(run)
 
     # ---- the verbs ---------------------------------------------------------------------------------------------------
@@ -137,10 +138,6 @@ class Worker:
         if run is not None:
             self._runner.stop(run, Stopping.CANCEL, run.task.cancel_grace_us / SECOND_US)
 
-    def look(self) -> None:
-        """A clock was set: see whose deadline has come."""
-        self._watch.look()
-
     # ---- ending ------------------------------------------------------------------------------------------------------
 
     def _ended(self, run: Run, error: BaseException | None, value: Any) -> None:
@@ -175,7 +172,8 @@ class Worker:
         self, run: Run, decision: Decision, now: Now, error: BaseException | None = None, value: Any = None
     ) -> None:
         run.settled = True
-        self._watch.end(run)
+        if run.watched:
+            self._watch.end(run)
         change = settlement(run, decision, now, self._ledger.epoch, error, value)
         origin = run.job.origin
         self._ledger.settle(change, run.claimant.queue, catch_up=origin is not None and origin.catch_up)
