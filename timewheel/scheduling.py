@@ -59,7 +59,8 @@ class Scheduling:
         """Run `fn(*args, **kwargs)` once at `when`: an aware datetime or Unix seconds, by the wall clock.
 
         Once this returns, the job survives a crash; it is run to an outcome even if the process dies in between. A
-        `when` in the past is due at once. Raises InvalidTime, InvalidTask, NotSerializable; IdempotencyConflict;
+        `when` in the past is due at once. Raises InvalidTime, InvalidTask, NotSerializable; InvalidOption for an option
+        that does not fit the time or the task; IdempotencyConflict, UniqueConflict, JobNotFound (of `wait_for`);
         NotStarted, NotOwner, WrongThread, SchedulerFailed; JournalFull, JournalUnknown.
         """
         asked = (ClockKind.WALL, when_us(when))
@@ -103,7 +104,7 @@ class Scheduling:
     def new(self, when: When | timedelta, fn: Callable[..., Any] | str, /, *args: Any, **kwargs: Any) -> Draft[Any]:
         """Check a job for `at_many` without scheduling it. `when`: as for `at`, or a timedelta as for `after`.
 
-        Raises InvalidTime, InvalidTask, NotSerializable.
+        Raises InvalidTime, InvalidTask, NotSerializable, InvalidOption.
         """
         return Draft(self._office.draft(_asked(when), fn, args, kwargs, self._options))
 
