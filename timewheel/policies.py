@@ -146,8 +146,8 @@ class Unique:
     final, and with `period_s` COMPLETED, too. period_s: only a job that was made less than this ago stands in the way;
     seconds or a timedelta, above 0. on_conflict: "keep" gives the job that is there (`created` is False); "replace"
     cancels it and makes the new one, "reschedule" moves it to the new time, and both keep it once it has begun; "fail"
-    raises UniqueConflict. Only jobs that were made with a Unique by the same parts stand in the way, and none of its own
-    retries. Raises InvalidOption naming the field.
+    raises UniqueConflict. Only jobs that were made with a Unique by the same parts stand in the way, and no
+    job in that of its own retries. Raises InvalidOption naming the field.
     """
 
     by: tuple[UniqueBy, ...] | list[UniqueBy] = ("task", "args")
