@@ -21,7 +21,7 @@ from typing import Any
 from unittest.mock import patch
 
 from timewheel.dispatch import dispatcher
-from timewheel.store import aftermath, backlog, loader, recovery
+from timewheel.store import aftermath, backlog, loader, recovery, sweep
 from timewheel.wheel import ticker
 
 Swap = tuple[str, str]
@@ -114,7 +114,8 @@ def all_of(*plantings: AbstractContextManager[Any]) -> Iterator[None]:
 
 
 SMALL: dict[Any, dict[str, int]] = {
-    loader: {"PAGE": 4, "LOW": 2, "LANE_LIMIT": 8, "SWEEP_PAGE": 3, "STALE_FLOOR": 2},
+    loader: {"PAGE": 4, "LOW": 2, "LANE_LIMIT": 8, "STALE_FLOOR": 2},
+    sweep: {"SWEEP_PAGE": 3, "SWEEP_LANES": 4},
     recovery: {"PAGE": 2},
     backlog: {"BATCH_CHANGES": 6, "HOUSEKEEPING_CHANGES": 1},
     aftermath: {"PORTION": 3},

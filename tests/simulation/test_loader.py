@@ -10,8 +10,8 @@ import pytest
 
 from tests.simulation.helpers import SlowStore, Stage, t0
 from timewheel.events import SweepFound
-from timewheel.model import SECOND_US, ZERO_KEY, JobState
-from timewheel.store import loader
+from timewheel.model import SECOND_US, ZERO_KEY, ClockKind, JobState, Lane
+from timewheel.store import frontier, loader, sweep
 from timewheel.testing.virtual import VirtualMachine
 from timewheel.wheel import ticker
 from timewheel_storage.memory import MemoryStore
@@ -25,7 +25,7 @@ def _small_pages(monkeypatch):
     monkeypatch.setattr(loader, "LANE_LIMIT", 10)
     monkeypatch.setattr(loader, "STALE_FLOOR", 5)
     monkeypatch.setattr(loader, "SWEEP_US", 2 * SECOND_US)
-    monkeypatch.setattr(loader, "SWEEP_PAGE", 10_000)
+    monkeypatch.setattr(sweep, "SWEEP_PAGE", 10_000)
 
 
 def held_ids(engine, lane):
@@ -309,3 +309,70 @@ def test_a_restart_costs_a_page_a_lane():
     pages, entries = stage.play(look)
     assert pages == 6
     assert entries == 6 * loader.PAGE
+
+
+# ---- partitions ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("_small_pages")
+@pytest.mark.parametrize("slow", [False, True])
+@pytest.mark.parametrize("seed", range(4))
+def test_the_law_of_the_frontier_holds_for_the_lanes_of_partitions(seed, slow, monkeypatch):
+    """They have smaller pages while others fill the memory, and are swept a few at a time."""
+    monkeypatch.setattr(frontier, "SHARED", 20)
+    monkeypatch.setattr(frontier, "FEW", 2)
+    monkeypatch.setattr(sweep, "SWEEP_LANES", 3)
+    store = SlowStore(MemoryStore(), seed, commit_s=0.05, read_s=0.05) if slow else MemoryStore()
+    stage = Stage(VirtualMachine(seed=seed, shuffle=True), store, concurrency=2)
+    chance = random.Random(seed)
+
+    async def scene(scheduler):
+        jobs = []
+        for _ in range(120):
+            maker = scheduler.options(partition_key=chance.choice("abcdef"))
+            jobs.append(await maker.after(chance.choice([0.0, 2.0, 90.0]) * chance.random(), "busy", len(jobs), 0.1))
+            if chance.random() < 0.3:
+                await chance.choice(jobs).reschedule(timedelta(seconds=60 * chance.random()))
+            await stage.machine.sleep(chance.choice([0, 0, 0.1, 1]))
+            await check_law(stage, scheduler)
+        await stage.machine.sleep(200)
+
+    stage.play(scene)
+    assert not stage.noticed(SweepFound)
+    assert sorted(stage.tags()) == list(range(120))
+
+
+@pytest.mark.parametrize("comes", ["loaded", "committed"])
+def test_the_lanes_of_partitions_share_the_memory(comes, monkeypatch):
+    """300 jobs of each of 40 tenants are due in the horizon; none is lost, and a fifth of them is in memory at a time."""
+    for name, value in {"PAGE": 1_000, "LOW": 500, "LANE_LIMIT": 2_000}.items():
+        monkeypatch.setattr(loader, name, value)
+    monkeypatch.setattr(frontier, "SHARED", 2_000)
+    monkeypatch.setattr(frontier, "FEW", 10)
+    stage, most = Stage(), 0
+
+    async def fill(scheduler):
+        for tenant in range(40):
+            maker = scheduler.options(partition_key=f"tenant {tenant}")
+            await scheduler.at_many(maker.new(timedelta(seconds=30 + n / 100), "note", n) for n in range(300))
+
+    async def look(scheduler):
+        nonlocal most
+        if comes == "committed":
+            await fill(scheduler)
+        engine = scheduler._engine
+        for _ in range(100):
+            await stage.machine.sleep(0.5)
+            most = max(most, len(engine.ticker) + len(engine.dispatcher.ready))
+
+    if comes == "loaded":
+        stage.play(fill, crash_after=True)
+    stage.play(look)
+    assert len(stage.diary) == 40 * 300
+    assert 900 < most <= 2_000 + 40 * 2 * 10
+
+
+def test_a_lane_without_a_partition_has_its_page_whatever_is_in_memory():
+    assert frontier.share(Lane(1, "q", 5, ClockKind.WALL), 10**9, 10_000) == 10_000
+    tenant = Lane(1, "q", 5, ClockKind.WALL, "t")
+    assert [frontier.share(tenant, held, 10_000) for held in (0, 60_000, 99_999, 10**9)] == [10_000, 5_000, 100, 100]

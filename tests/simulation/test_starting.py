@@ -106,7 +106,7 @@ def test_a_fault_while_a_batch_is_told_ends_the_scheduler_and_leaves_nobody_wait
 
 
 def test_the_sweep_gets_to_a_loss_behind_a_page_of_jobs_that_may_not_start(monkeypatch):
-    monkeypatch.setattr("timewheel.store.loader.SWEEP_PAGE", 10)
+    monkeypatch.setattr("timewheel.store.sweep.SWEEP_PAGE", 10)
     machine = VirtualMachine()
     scheduler = Scheduler("memory://", system=machine.system)
     scheduler.task(name="idle")(idle)

@@ -36,3 +36,6 @@ class Queued:
     def clear(self, lane: int) -> None:
         """Forget the entries of a lane that wait for a claim."""
         self._ready.clear(lane)
+
+    def __len__(self) -> int:
+        return len(self._ready)

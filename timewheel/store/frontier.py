@@ -7,6 +7,19 @@ from timewheel.model import ZERO_KEY, DueKey, Lane
 LAST_ID = (1 << 63) - 1
 FAR = 1 << 62
 NOTHING = DueKey(FAR, LAST_ID)
+SHARED = 100_000  # ids in memory from which on the lanes of partitions get no more than FEW each
+FEW = 100
+
+
+def share(lane: Lane, in_memory: int, most: int) -> int:
+    """How many more ids a lane may bring into memory at once: `most`, or, of the lane of a partition, an eighth of what
+    is left of SHARED by those `in_memory`, at least FEW.
+
+    So 1,000 lanes hold at most about SHARED + 1,000 * FEW ids together, and a few busy ones have full pages.
+    """
+    if not lane.partition:
+        return most
+    return min(most, max(FEW, (SHARED - in_memory) // 8))
 
 
 def before(key: DueKey) -> DueKey:
@@ -17,7 +30,7 @@ def before(key: DueKey) -> DueKey:
 class Book:
     """What the loader knows of a lane: every SCHEDULED job of it whose key is not above `frontier` is in memory."""
 
-    __slots__ = ("beyond", "frontier", "generation", "heard", "lane", "room", "swept")
+    __slots__ = ("beyond", "frontier", "generation", "heard", "lane", "page", "room", "swept")
 
     def __init__(self, lane: Lane) -> None:
         self.lane = lane
@@ -25,6 +38,7 @@ class Book:
         self.beyond: DueKey | None = None  # no SCHEDULED job lies between the frontier and this key; None: not known
         self.heard = NOTHING  # the least key above the frontier that was committed since `beyond` was asked for
         self.swept = ZERO_KEY  # where the next sweep goes on: each looks at a page, so that none takes long
+        self.page = FAR  # how many ids it was last given at once: with less than half of that it wants more
         self.room = 0  # how many more may be placed before the entries in memory are counted again
         self.generation = 0  # grows when the lane is reset: a page read before that is thrown away
 

@@ -11,8 +11,13 @@ restart costs one page a lane. Two rules keep that law:
 A page that was not full is followed by a look at the first key behind the frontier (`beyond`). Until that comes near
 there is nothing to load, so an idle lane is left alone; a job that is committed in between lifts the frontier itself.
 
+Partitions make many lanes. Those that lie idle cost nothing between two looks: only lanes that have more due than they
+have in memory (`_hungry`) are asked whether they want a page when jobs start. And the lanes of partitions share the
+memory there is (see `frontier.share`).
+
 Duplicates are allowed: they die at the claim. Losses are not: every 30 s `sweep` counts due jobs below the frontier
-that are nowhere in memory, reports them, and puts them there; a page of each lane at a time, going on where it stopped.
+that are nowhere in memory, reports them, and puts them there; a page of each lane at a time, going on where it stopped
+(see `timewheel.store.sweep`).
 """
 
 from __future__ import annotations
@@ -23,8 +28,9 @@ from typing import TYPE_CHECKING
 
 from timewheel.alarm import Alarm
 from timewheel.events import Notices, SweepFound
-from timewheel.model import SECOND_US, ZERO_KEY, ClockKind, DueKey, JobState, Now
-from timewheel.store.frontier import FAR, LAST_ID, NOTHING, Book
+from timewheel.model import SECOND_US, ZERO_KEY, ClockKind, DueKey, Now
+from timewheel.store.frontier import FAR, LAST_ID, NOTHING, Book, share
+from timewheel.store.sweep import Sweep
 
 if TYPE_CHECKING:
     from timewheel.ports import Clock
@@ -38,8 +44,6 @@ LANE_LIMIT = 2 * PAGE
 RENEW_US = 60 * SECOND_US  # the horizon is moved on when it is this much nearer than it should be
 STALE_FLOOR = 1_000
 SWEEP_US = 30 * SECOND_US
-SWEEP_PAGE = 1_000
-LOOK_AGAIN_S, LOOKS = 0.25, 12  # so long may the outcome of a slow commit take
 LEAD_US = 20_000  # a lane whose frontier is this near is loaded: as far ahead as the wheels fire
 
 
@@ -59,12 +63,12 @@ class Loader:
         self._store, self._wheels, self._queued = store, wheels, queued
         self._now = now
         self._notices = notices
-        self._in_trouble = in_trouble
+        self._sweep = Sweep(store, wheels, queued, now, clock, in_trouble)
         self._longest_sleep_s = clock.longest_sleep_s
         self._wakes: dict[ClockKind, float] = dict.fromkeys(ClockKind, 0)  # until when the loop sleeps, on each clock
         self._alarm = Alarm(clock)
-        self._alarm_again = Alarm(clock)
         self._books: dict[int, Book] = {}
+        self._hungry: list[Book] = []  # since the last look; those that were not are asked again at the next
         self._unknown_lane = True
         self._stale = 0
         self._next_sweep = now().steady_us + SWEEP_US
@@ -82,7 +86,8 @@ class Loader:
         if (due_us, job_id) > book.frontier and not self._lifted(book, DueKey(due_us, job_id)):
             return
         if book.room <= 0:
-            book.room = LANE_LIMIT - self._held(book)
+            book.room = min(LANE_LIMIT, self._held(book) + share(book.lane, self._in_memory(), LANE_LIMIT))
+            book.room -= self._held(book)
         if book.room > 0:
             book.room -= 1
             self._wheels.insert(book.lane.clock, due_us, job_id, lane)
@@ -108,7 +113,8 @@ class Loader:
 
     def drained(self) -> None:
         """Jobs were taken from ready: a lane may want its next page."""
-        if any(self._wants_page(book) for book in self._books.values()):
+        now = self._now()
+        if any(self._wants_page(book, now) for book in self._hungry):
             self._alarm.ring()
 
     def reset(self, kind: ClockKind | None = None) -> None:
@@ -131,7 +137,7 @@ class Loader:
             if self._unknown_lane:
                 await self._learn_lanes()
             for book in list(self._books.values()):
-                while self._wants_page(book):
+                while self._wants_page(book, self._now()):
                     await self._load(book)
             self.loaded.set()
             if self._stale > len(self._wheels) // 2 + STALE_FLOOR:
@@ -152,44 +158,57 @@ class Loader:
         lane = book.lane
         return self._wheels.size(lane.clock, lane.number) + self._queued.ready_size(lane.number)
 
-    def _wants_page(self, book: Book) -> bool:
-        now = self._now().on(book.lane.clock)
-        if book.covered().due_at >= now + HORIZON_US - RENEW_US:
+    def _in_memory(self) -> int:
+        return len(self._wheels) + len(self._queued)
+
+    def _wants_page(self, book: Book, instant: Now) -> bool:
+        now = instant.on(book.lane.clock)
+        covered = book.covered().due_at
+        if covered >= now + HORIZON_US - RENEW_US:
             return False
-        if book.covered().due_at <= now + LEAD_US:  # due jobs are only on disk: ready must never run dry of them
-            return self._queued.ready_size(book.lane.number) < LOW and not self._wheels.lags(book.lane.clock)
-        return self._held(book) < LOW
+        low = min(LOW, book.page // 2)
+        if covered <= now + LEAD_US:  # due jobs are only on disk: ready must never run dry of them
+            return self._queued.ready_size(book.lane.number) < low and not self._wheels.lags(book.lane.clock)
+        return self._held(book) < low
 
     def _until_next_look_s(self) -> float:
         """A lane that was crowded when it was last looked at wants a page when its frontier comes near."""
         now = self._now()
         if any(self._wheels.lags(kind) for kind in ClockKind):
+            self._hungry = list(self._books.values())
             return LEAD_US / SECOND_US
         sleep = self._longest_sleep_s * SECOND_US
+        self._hungry = []
         for book in self._books.values():
             left = book.covered().due_at - now.on(book.lane.clock)
+            if left < HORIZON_US - RENEW_US:
+                self._hungry.append(book)
             for near in (left - LEAD_US, left - HORIZON_US + RENEW_US):
                 if near > 0:
                     sleep = min(sleep, near)
+        if any(self._wants_page(book, now) for book in self._hungry):  # its jobs started during this look
+            sleep = 0
         self._wakes = {kind: now.on(kind) + sleep for kind in ClockKind}
         return sleep / SECOND_US
 
     async def _load(self, book: Book) -> None:
         before, generation = book.frontier, book.generation
-        span = HORIZON_US if self._held(book) < LOW else SECOND_US  # a crowded lane takes only what is due
+        most = share(book.lane, self._in_memory(), PAGE)
+        span = HORIZON_US if self._held(book) < min(LOW, most) else SECOND_US  # a crowded lane takes only what is due
         until = self._now().on(book.lane.clock) + span
         book.beyond, book.frontier = None, DueKey(until - 1, LAST_ID)
         try:
-            page = await self._store.due(book.lane.number, before, until, PAGE)
+            page = await self._store.due(book.lane.number, before, until, most)
         except BaseException:
             book.lower(before)
             raise
         if book.generation != generation:
             return
-        if len(page) == PAGE:
+        book.page = most
+        if len(page) == most:
             book.lower(DueKey(*page[-1]))
         self._wheels.extend(book.lane.clock, book.lane.number, page)
-        if len(page) < PAGE:
+        if len(page) < most:
             frontier, book.heard = book.frontier, NOTHING
             first = await self._store.due(book.lane.number, frontier, FAR, 1)
             book.seen(frontier, DueKey(*first[0]) if first else NOTHING)
@@ -212,39 +231,12 @@ class Loader:
                 return
             after = DueKey(*page[-1])
 
-    # ---- the sweep ---------------------------------------------------------------------------------------------------
-
     async def sweep(self) -> int:
         """Find due jobs that are nowhere in memory, report them, put them there; how many there were."""
         found = 0
-        for book in list(self._books.values()):
-            generation, suspects = book.generation, await self._missing(book)
-            for _ in range(LOOKS if suspects else 0):  # a batch may be written whose outcome has not arrived
-                await self._alarm_again.wait(LOOK_AGAIN_S)
-                suspects = [key for key in suspects if await self._still_missing(book, key)]
-            if self._in_trouble() or book.generation != generation:
-                continue  # nobody knows what was written, or it is being read afresh
-            for due_us, job_id in suspects:
-                found += 1
-                self._wheels.insert(book.lane.clock, due_us, job_id, book.lane.number)
+        async for book, due_us, job_id in self._sweep.missing(list(self._books.values())):
+            found += 1
+            self._wheels.insert(book.lane.clock, due_us, job_id, book.lane.number)
         if found:
             self._notices.emit(SweepFound(found))
         return found
-
-    async def _missing(self, book: Book) -> list[tuple[int, int]]:
-        number = book.lane.number
-        known = set(self._queued.known_ids(number))
-        covered = book.covered()
-        kind = book.lane.clock
-        until = min(self._now().on(kind) - SECOND_US, self._wheels.fired_until_us(kind))
-        page = await self._store.due(number, book.swept, until, SWEEP_PAGE)
-        book.swept = DueKey(*page[-1]) if len(page) == SWEEP_PAGE else ZERO_KEY
-        known.update(self._queued.known_ids(number))
-        return [key for key in page if key <= covered and key[1] not in known]
-
-    async def _still_missing(self, book: Book, key: tuple[int, int]) -> bool:
-        """A job that was claimed, or given back, while the page was read is not missing."""
-        due_us, job_id = key
-        job = await self._store.job(job_id)
-        known = self._queued.known_ids(book.lane.number)
-        return job is not None and (job.state, job.due_at) == (JobState.SCHEDULED, due_us) and job_id not in known

@@ -52,3 +52,5 @@ class Queued(Protocol):
 
     def clear(self, lane: int) -> None:
         """Forget the entries of a lane that wait for a claim."""
+
+    def __len__(self) -> int: ...
