@@ -119,7 +119,7 @@ def test_i14_a_deadline_ends_retries_and_nothing_else(
     after = decide(ending, counters, policy, NOW, u, terms=terms)
     deadline = terms.deadline_at
     tried_again = without.due_at is not None
-    failed = without.fault in RETRIED and without.attempt_state is not A.RELEASED
+    failed = (without.fault in RETRIED and without.attempt_state is not A.RELEASED) or ending == NOT_ENTERED
     if deadline is None or (without.due_at or NOW) < deadline:
         assert after == without
     elif (tried_again and deadline <= (without.due_at or 0)) or (failed and deadline <= NOW):
@@ -336,3 +336,12 @@ def test_terms_put_the_deadline_of_the_wall_on_the_steady_scale() -> None:
     assert Terms.of(Flow(deadline=5_007, idempotent=False), now) == Terms(False, 107)
     assert [Terms(True, 107).over(instant) for instant in (106, 107, 108)] == [False, True, True]
     assert not NO_TERMS.over(MAX_TIME_US)
+
+
+@pytest.mark.parametrize("counters", [Counters(), Counters(2, 3, NOW - 5)])
+def test_what_came_too_late_to_be_entered_is_given_up_and_spends_nothing(counters: Counters) -> None:
+    def decided(deadline: int) -> Decision:
+        return decide(NOT_ENTERED, counters, POLICY, NOW, 0.0, terms=Terms(True, deadline))
+
+    assert decided(NOW) == (A.RELEASED, J.DEAD, None, *counters, "deadline", None)
+    assert decided(NOW + 1) == (A.RELEASED, J.SCHEDULED, None, *counters, "not_entered", None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from datetime import timedelta
 
 import pytest
 from lives import Lives, states
@@ -340,6 +341,37 @@ def test_each_of_many_ends_at_its_own_deadline():
     found = lives.live(scene, {"task": does})
     assert found == {s: JobState.COMPLETED if s > 20 else JobState.DEAD for s in deadlines}
     assert ended == {s: pytest.approx(min(s, 20), abs=0.1) for s in deadlines}
+
+
+@pytest.mark.parametrize("sync", [False, True], ids=["async", "sync"])
+@pytest.mark.parametrize(
+    ("option", "state", "reason"),
+    [("deadline_after_s", JobState.DEAD, "deadline"), ("expires_after_s", JobState.SKIPPED, "expired")],
+)
+def test_whose_turn_or_thread_comes_too_late_is_not_entered(option, state, reason, sync):
+    lives = Lives()
+    entered = []
+
+    def blocks():
+        lives.machine.block(10)
+
+    async def on_loop():
+        entered.append("on loop")
+
+    def in_thread():
+        entered.append("in thread")
+
+    async def scene(scheduler):
+        when = lives.machine.now() + timedelta(seconds=1)
+        await scheduler.at(when, "blocks")
+        job = await scheduler.options(**{option: 5}).at(when, "late")
+        job = await job.wait()
+        return job, await job.attempts()
+
+    tasks = {"blocks": blocks, "late": in_thread if sync else on_loop}
+    job, [attempt] = lives.live(scene, tasks)
+    assert (job.state, job.reason, attempt.state) == (state, reason, AttemptState.RELEASED)
+    assert (job.record.failures, entered) == (0, [])
 
 
 # ---- silence ---------------------------------------------------------------------------------------------------------

@@ -9,11 +9,12 @@
     TIMED_OUT                     TIMED_OUT           SCHEDULED at the retry, or DEAD          retry budget
       and its handler goes on     TIMED_OUT           WAITING (overrun), then the retry        retry budget
     CANCELLED                     CANCELLED           CANCELLED                                -
-    NOT_ENTERED, SHUTDOWN         RELEASED            SCHEDULED, due when it was               -
+    NOT_ENTERED                   RELEASED            SCHEDULED, due when it was, or DEAD      -
+    SHUTDOWN                      RELEASED            SCHEDULED, due when it was, or DEAD      -
     (its owner disappeared)       LOST                SCHEDULED at once, or DEAD (crash_loop)  crash budget
 
-A retry that is not allowed makes the job DEAD instead, and the attempt keeps the state it ended in. The reasons, of
-which the first that holds is the job's (of a permanent failure it is that, whatever else holds):
+A job that may not be started again is DEAD instead, and the attempt keeps the state it ended in. The reasons, of which
+the first that holds is the job's (of a permanent failure it is that, whatever else holds):
 
     deadline     the job's deadline has come
     ambiguous    nobody knows whether the work was done (RAISED ambiguous, TIMED_OUT, SHUTDOWN, LOST), and the job is
@@ -166,6 +167,8 @@ def decide(
     if kind is EndingKind.CANCELLED:
         return Decision(AttemptState.CANCELLED, JobState.CANCELLED, None, *counters)
     if kind is EndingKind.NOT_ENTERED:
+        if terms.over(now_steady_us):
+            return Decision(AttemptState.RELEASED, JobState.DEAD, None, *counters, DEADLINE)
         return Decision(AttemptState.RELEASED, JobState.SCHEDULED, None, *counters, NOT_ENTERED)
     if kind is EndingKind.SHUTDOWN:
         if not terms.idempotent:

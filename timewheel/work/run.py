@@ -72,6 +72,15 @@ class Run:
         """Whether its task has ended before its first step."""
         return self.handle is not None and self.handle.done() and self.started is None
 
+    def too_late(self, now: Now) -> bool:
+        """Whether it may not begin any more: its job has expired or is given up."""
+        flow, job = self.job.flow, self.job
+        if flow is None:
+            return False
+        expires = flow.expires_at is not None and now.wall_us >= flow.expires_at
+        over = flow.deadline is not None and now.wall_us >= flow.deadline
+        return over or (expires and not job.failures and not job.losses)
+
     def stop_timers(self) -> None:
         """None of its limits matters any more."""
         for timer in (self.timer, self.pulse, self.grace):

@@ -31,8 +31,9 @@ Ended = Callable[[Run, BaseException | None, Any], None]
 class Runner:
     """See the module.
 
-    On the loop `began(run)` is called when a handler has been entered, `ended` when it has ended, and `early` when its
-    turn or its thread came too early: the wall clock was set back while it waited for that.
+    On the loop `began(run)` is called when a handler has been entered, `ended` when it has ended, and `mistimed` when
+    its turn or its thread came too early, because the wall clock was set back while it waited for that, or too late:
+    after its deadline, or when it had expired.
     """
 
     def __init__(
@@ -43,14 +44,14 @@ class Runner:
         *,
         began: Callable[[Run], None],
         ended: Ended,
-        early: Callable[[Run], None],
+        mistimed: Callable[[Run], None],
     ) -> None:
         self._threads = threads
         self._now = now
         self._clock = clock
         self._began = began
         self._ended = ended
-        self._early = early
+        self._mistimed = mistimed
         self._loop = asyncio.get_running_loop()
         self._context = contextvars.copy_context()
         self._entering = threading.Lock()
@@ -108,16 +109,14 @@ class Runner:
 
     async def _drive(self, run: Run) -> None:
         now = self._now()
-        if run.stopping is None and run.claimant.early_by(now) > 0:
-            self._early(run)
+        if run.stopping is None and (run.claimant.early_by(now) > 0 or (run.watched and run.too_late(now))):
+            self._mistimed(run)
             return
         run.started = now
         try:
             if run.stopping is not None:  # asked to stop before its first line: a task cannot be told that early
                 raise asyncio.CancelledError
             self._began(run)
-            if run.expired is not None:  # its deadline came on the way here
-                raise asyncio.CancelledError
             run.begun = True
             enter(run.context)
             value = run.task.fn(*run.args, **run.kwargs)
@@ -147,12 +146,12 @@ class Runner:
         with self._entering:
             if run.withdrawn:
                 return
-            if run.claimant.early_by(self._now()) > 0:
-                self._tell(self._early, run)
+            run.entered = run.claimant.early_by(now := self._now()) <= 0
+            if not run.entered or run.too_late(now):
+                self._tell(self._mistimed, run)
                 return
-            run.entered = True
             self._in_threads += 1
-        run.started = self._now()
+        run.started = now
         run.begun = True
         self._tell(self._began, run)
         error: BaseException | None = None

@@ -53,7 +53,7 @@ class Worker:
         self._scheduler = scheduler
         self._watch = Watch(clock, now, self._expired)
         self.look = self._watch.look  # a clock was set: whose deadline has come?
-        self._runner = Runner(threads, now, clock, began=self._began, ended=self._ended, early=self._came_early)
+        self._runner = Runner(threads, now, clock, began=self._began, ended=self._ended, mistimed=self._mistimed)
         self._runs: dict[int, Run] = {}  # by job id: every attempt that passed the gate and has not ended
         self._emptied = Alarm(clock)
         self._grace_ends = 2 * MAX_TIME_US  # steady
@@ -124,8 +124,8 @@ class Worker:
         claimant: Claimant = run.claimant
         return claimant
 
-    def _came_early(self, run: Run) -> None:
-        if run.task.is_async:  # verbs took it for entered: back at the gate it would not hear of a cancel under way
+    def _mistimed(self, run: Run) -> None:
+        if run.entered:  # verbs took it for entered: back at the gate it would not hear of a cancel under way
             now = self._now()
             self._finish(run, self._judge(run, Ending(EndingKind.NOT_ENTERED), now), now)
         elif not run.withdrawn:  # otherwise it was taken back already
