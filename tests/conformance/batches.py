@@ -165,8 +165,9 @@ class BatchMaker(ScheduleChanges, FlowChanges):
         if not self._unholds:
             return None
         ids = [self._pick(JobState.WAITING) for _ in range(4)]
+        reasons = sorted({job.reason for job in self._jobs.values() if job.state is JobState.WAITING})
         return Unhold(
-            self._one_of(list(WaitingReason)),
+            WaitingReason(self._one_of(reasons if reasons and self._number(0, 3) else list(WaitingReason))),
             self._number(0, 3),
             self._maybe([tuple(self._some(TASKS, 3))]),
             self._maybe([tuple(self._some(ids, 4))]),

@@ -106,13 +106,14 @@ class FlowChanges:
         rules = [
             PruneRule(
                 self._one_of(states),
-                self._now.wall_us - self._one_of((0, 0, SECOND_US)),
-                self._maybe(("a", "b")),
+                self._now.wall_us - self._one_of((0, 0, 0, SECOND_US)),
+                self._one_of((None, None, "a", "b")),
                 self._number(0, 1) > 0,
             )
-            for _ in range(self._number(0, 2))
+            for _ in range(self._number(0, 3))
         ]
-        return Prune(tuple(rules), self._one_of((-1, 0, *self._jobs)), self._number(1, 12))
+        after = self._one_of((-1, self._one_of((0, *self._jobs))))
+        return Prune(tuple(rules), after, self._one_of((self._number(1, 12), 1_000)))
 
     def _operation(self):
         return put_operation(

@@ -85,6 +85,7 @@ class StoreMachine(RuleBasedStateMachine):
         for more in range(3):
             self._runner.run(self._commit(self._drawn(seed + more, 12, 20)))
             self.the_laws_hold()
+            self._now = later(1, self._now)  # so that some have ended before now
 
     async def _start(self):
         for name, hooks in self.factories.items():

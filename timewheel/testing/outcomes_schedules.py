@@ -25,6 +25,7 @@ from timewheel.store.changes import (
     Submit,
     VersionConflict,
 )
+from timewheel.store.letters import Replayed
 from timewheel.testing.invariants import ASKED_OF_A_JOB
 from timewheel.testing.laws import demand
 from timewheel.testing.step import Step
@@ -128,7 +129,9 @@ def _is_as_asked(request: JobRequest, job: JobRecord, step: Step) -> None:
 def overlaps_are_kept(step: Step) -> None:
     """I18: with `hold` a job waits if, and only if, another of its schedule is unfinished; `supersede` ends waiters."""
     gone = _ended(step)
-    unfinished = {job_id: job for job_id, job in step.before["jobs"].items() if not job.state.final}
+    replayed = {outcome.job_id for outcome in step.outcomes if isinstance(outcome, Replayed)}
+    jobs = step.before["jobs"]
+    unfinished = {job_id: job for job_id, job in jobs.items() if job_id in replayed or not job.state.final}
     of_schedule = {job_id: job.origin.schedule for job_id, job in unfinished.items() if job.origin}
     waiting = {job_id for job_id in of_schedule if _waits(unfinished[job_id])}
     for job_id in gone:
