@@ -48,6 +48,7 @@ SELECT json_group_array(json_array(r.value ->> 0, r.value ->> 1, json((
     ) AS e
 ))))
 FROM json_each(?1) AS r
+WHERE EXISTS (SELECT 1 FROM jobs AS u WHERE u.unique_digest = r.value ->> 0 AND u.state = r.value ->> 1)
 """
 STATES = """
 SELECT json_group_array(json_array(j.job_id, j.state))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import orjson
@@ -13,6 +14,7 @@ EXPIRES_AT, DEADLINE, WAIT_FOR = (Flow._fields.index(name) for name in ("expires
 POLICY = f"$[{WAIT_FOR}][{Dependencies._fields.index('if_one_fails')}]"  # in the JSON of a flow: a DependencyFails
 
 
+@lru_cache(maxsize=4096)
 def flow_text(flow: Flow) -> str:
     """A flow as it is stored; Uniqueness and Dependencies are arrays in it, and members of enums their values.
 
@@ -23,6 +25,7 @@ def flow_text(flow: Flow) -> str:
     return encode([*plain, unique and tuple(unique), wait_for and tuple(wait_for)])
 
 
+@lru_cache(maxsize=4096)
 def flow_of(text: str | None) -> Flow | None:
     """The flow that was stored. Raises one of NONSENSE for a text that is none.
 

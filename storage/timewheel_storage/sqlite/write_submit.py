@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from timewheel.flow import NO_FLOW
+from timewheel.model import job_text
 from timewheel.store.changes import Outcome, Reschedule, Rescheduled, Submit, Submitted, UniqueMet
 from timewheel_storage.sqlite.admission import PLAINLY, Admission, pairs
-from timewheel_storage.sqlite.codes import SCHEDULED, WAITING, do, encode
+from timewheel_storage.sqlite.codes import SCHEDULED, WAITING, damaged, do, encode
 from timewheel_storage.sqlite.kinds import Memory, add_importable
 from timewheel_storage.sqlite.places import Places
 from timewheel_storage.sqlite.records import origin_text
@@ -21,27 +22,32 @@ if TYPE_CHECKING:
     from timewheel.model import JobRequest
     from timewheel.store.port import Stamp
 
-PLAIN_JOBS = """
+# Whoever asks json_each for a value makes it write the text anew: so once a row, not once a field.
+_ROWS = "WITH r AS MATERIALIZED (SELECT value AS v FROM json_each(?1))"
+PLAIN_JOBS = f"""
 INSERT INTO jobs (job_id, kind, lane, due_at, state, arguments, scheduled_at, created_at)
-SELECT r.value ->> 0, k.kind, k.lane, r.value ->> 2, 0, r.value ->> 3, r.value ->> 2, ?2
-FROM json_each(?1) AS r CROSS JOIN kinds AS k ON k.kind = r.value ->> 1
+{_ROWS}
+SELECT r.v ->> 0, k.kind, k.lane, r.v ->> 2, 0, r.v ->> 3, r.v ->> 2, ?2
+FROM r CROSS JOIN kinds AS k ON k.kind = r.v ->> 1
 """
-JOBS = """
+JOBS = f"""
 INSERT INTO jobs (job_id, kind, lane, due_at, state, arguments, scheduled_at, created_at,
     misfire_grace_us, tags, idempotency_key, holds_key, schedule, origin, concurrency_key, reason)
-SELECT r.value ->> 0, k.kind, k.lane, r.value ->> 2, r.value ->> 11, r.value ->> 3, r.value ->> 2, ?2,
-    r.value ->> 4, r.value ->> 5, r.value ->> 6, r.value ->> 7, r.value ->> 8, r.value ->> 9, r.value ->> 10,
-    r.value ->> 12
-FROM json_each(?1) AS r CROSS JOIN kinds AS k ON k.kind = r.value ->> 1
+{_ROWS}
+SELECT r.v ->> 0, k.kind, k.lane, r.v ->> 2, r.v ->> 11, r.v ->> 3, r.v ->> 2, ?2,
+    r.v ->> 4, r.v ->> 5, r.v ->> 6, r.v ->> 7, r.v ->> 8, r.v ->> 9, r.v ->> 10,
+    r.v ->> 12
+FROM r CROSS JOIN kinds AS k ON k.kind = r.v ->> 1
 """
-JOBS_WITH_FLOW = """
+JOBS_WITH_FLOW = f"""
 INSERT INTO jobs (job_id, kind, lane, due_at, state, arguments, scheduled_at, created_at,
     misfire_grace_us, tags, idempotency_key, holds_key, schedule, origin, concurrency_key, reason,
     finished_at, flow, unique_digest)
-SELECT r.value ->> 0, k.kind, r.value ->> 13, r.value ->> 2, r.value ->> 11, r.value ->> 3,
-    r.value ->> 2, ?2, r.value ->> 4, r.value ->> 5, r.value ->> 6, r.value ->> 7, r.value ->> 8, r.value ->> 9,
-    r.value ->> 10, r.value ->> 12, CASE WHEN r.value ->> 11 > 2 THEN ?2 END, r.value ->> 14, r.value ->> 15
-FROM json_each(?1) AS r CROSS JOIN kinds AS k ON k.kind = r.value ->> 1
+{_ROWS}
+SELECT r.v ->> 0, k.kind, r.v ->> 13, r.v ->> 2, r.v ->> 11, r.v ->> 3,
+    r.v ->> 2, ?2, r.v ->> 4, r.v ->> 5, r.v ->> 6, r.v ->> 7, r.v ->> 8, r.v ->> 9,
+    r.v ->> 10, r.v ->> 12, CASE WHEN r.v ->> 11 > 2 THEN ?2 END, r.v ->> 14, r.v ->> 15
+FROM r CROSS JOIN kinds AS k ON k.kind = r.v ->> 1
 """
 ADD_WAITS = "INSERT INTO waits (on_job, job_id) SELECT value ->> 0, value ->> 1 FROM json_each(?1)"
 
@@ -119,8 +125,8 @@ class Submits:
         for some in _rounds(admission.moves):
             moves = Reschedules([move for _, move in some])
             moves.write(connection, stamp)
-            for (place, _), outcome in zip(some, moves.outcomes(), strict=True):
-                self._moved[place] = _met(outcome)
+            for (place, move), outcome in zip(some, moves.outcomes(), strict=True):
+                self._moved[place] = _met(move.job_id, outcome)
         replaced = self.freed()
         if replaced:
             rows = encode([(job_id, "replaced", False) for job_id in replaced])
@@ -213,9 +219,9 @@ def _rounds(moves: Sequence[tuple[int, Reschedule]]) -> list[list[tuple[int, Res
     return rounds
 
 
-def _met(moved: Outcome) -> UniqueMet:
+def _met(job_id: int, moved: Outcome) -> UniqueMet:
     """What a submission says that moved the job in its way."""
     if not isinstance(moved, Rescheduled):
-        raise AssertionError(f"moved, and unknown: {moved}")
+        raise damaged(f"the row of {job_text(job_id)}", LookupError("it lies in a lane that does not exist"))
     place = (moved.lane, moved.due_at) if moved.lane >= 0 else None
-    return UniqueMet(moved.job_id, False, place, moved.was_scheduled)
+    return UniqueMet(job_id, False, place, moved.was_scheduled)
