@@ -8,12 +8,13 @@ from contextlib import suppress
 from functools import cache
 from typing import Any, TypeVar
 
+from tests.fuzz import rows_of_flow
 from timewheel.codec import loads_call, loads_result
 from timewheel.errors import JournalError, NotSerializable
 from timewheel.model import DueKey, JobState
 from timewheel.schedule_records import ScheduleState
-from timewheel.store.changes import AddEntry, PruneKeys, PutCalendar, PutQueue, SaveLimits, TakeOver
-from timewheel.store.port import JobFilter, ScheduleFilter
+from timewheel.store.changes import AddEntry, Change, PruneKeys, PutCalendar, PutQueue, SaveLimits, TakeOver
+from timewheel.store.port import JobFilter, LetterFilter, ScheduleFilter
 from timewheel.testing.builders import (
     START,
     cancel,
@@ -43,12 +44,15 @@ COLUMNS = (
         "attempt_reason", "cancel_requested", "idempotency_key", "kind", "lane", "due_at", "state", "attempt",
         "attempt_state", "attempt_epoch", "attempt_lane", "judged_by", "clock", "failures", "losses", "finished_at",
         "version", "misfire_grace_us", "scheduled_at", "first_failed_at", "schedule", "origin", "concurrency_key",
+        "flow", "unique_digest", "fault", "fingerprint", "discarded_at", "attempt_fault",
     )),
     *(("kinds", name) for name in ("retry", "task", "queue", "priority", "clock", "timeout_us", "lane")),
-    *(("lanes", name) for name in ("queue", "priority", "clock")),
-    *(("attempts", name) for name in ("state", "lane", "due_at", "judged_by", "error", "reason", "epoch")),
+    *(("lanes", name) for name in ("queue", "priority", "clock", "partition")),
+    *(("attempts", name) for name in ("state", "lane", "due_at", "judged_by", "error", "reason", "epoch", "fault")),
+    *(("waits", name) for name in ("on_job", "job_id")),
+    *(("operations", name) for name in ("number", "kind", "state", "request", "audit", "created_at", "reason")),
     *(("keys", name) for name in ("job_id", "digest")),
-    *(("meta", name) for name in ("journal_id", "epoch", "commits", "boot_id", "wall_us", "steady_us")),
+    *(("meta", name) for name in ("journal_id", "epoch", "commits", "boot_id", "wall_us", "steady_us", "pruned")),
     ("queues", "settings"), ("limits", "value"), ("entries", "data"), ("entries", "kind"), ("calendars", "data"),
     *(("schedules", name) for name in (
         "schedule", "state", "version", "position", "task", "until", "reason", "updated_at", "definition",
@@ -59,7 +63,7 @@ COLUMNS = (
 )  # fmt: skip
 JOBS = range(1, 8)
 OF_SCHEDULES = (8, 9, 10)  # jobs
-WITHOUT_ROWID = ("attempts", "keys", "queues", "limits", "calendars")
+WITHOUT_ROWID = ("attempts", "keys", "queues", "limits", "calendars", "waits")
 
 
 def done(work: Coroutine[Any, Any, T]) -> T:
@@ -87,10 +91,11 @@ def image() -> bytes:
     store = journal(connection)
     done(store.open())
     epoch = done(store.own(owner())).epoch
-    for batch in (
+    batches: tuple[list[Change], ...] = (
         [submit(number, tags=("a", "b"), idempotency_key=f"key-{number}") for number in JOBS],
         [claim(1, 2, 3, 4)],
-        [settle_ok(1, result="[1]"), settle_retry(2), settle_dead(3), cancel(5)],
+        [settle_ok(1, result="[1]"), settle_retry(2, fault="transient", fingerprint="f"), settle_dead(3), cancel(5)],
+        *rows_of_flow.BATCHES,
         [put_schedule("s"), put_schedule("t"), PutCalendar("c", "{}")],
         [
             plan(occurrence(8, concurrency_key="k"), rows=[row(START.wall_us - 9, START.wall_us - 5, 3)]),
@@ -99,7 +104,8 @@ def image() -> bytes:
         ],
         [claim(8, 10)],
         [claim(2), PutQueue("mail", '{"paused": true}'), SaveLimits({"queue:mail": 5}), AddEntry("recovery", "{}")],
-    ):
+    )
+    for batch in batches:
         done(store.commit(batch, stamp(epoch)))
     data = connection.serialize()
     connection.close()
@@ -141,7 +147,7 @@ def _use(store: SqliteStore) -> None:
     for work in _reads(store):
         with suppress(JournalError):
             done(work)
-    for number in (*JOBS, *OF_SCHEDULES):
+    for number in (*JOBS, *OF_SCHEDULES, *rows_of_flow.JOBS):
         with suppress(JournalError):
             _read_call(done(store.job(number)))
     if epoch == 0:
@@ -164,6 +170,7 @@ def _use(store: SqliteStore) -> None:
         plan(occurrence(23, START.wall_us, schedule="t"), schedule="t", state=ScheduleState.PARKED, reason="x"),
         PutCalendar("c", "[]"),
         claim(*JOBS, 20, 21, 22, 23),
+        *rows_of_flow.changes(),
         settle_ok(8),
         TakeOver(),
         TakeOver(everything=True),
@@ -198,6 +205,12 @@ def _reads(store: SqliteStore) -> list[Coroutine[Any, Any, Any]]:
         store.unfinished(["s", "t"]),
         *(store.ledger(name, since=START.wall_us) for name in "st"),
         store.calendars(),
+        *(store.letters(which) for which in (LetterFilter(), LetterFilter(fingerprint="f", tag="a"))),
+        store.count_letters(LetterFilter(queue="default", since=0, until=START.wall_us)),
+        store.letter_groups(LetterFilter()),
+        store.operation(1),
+        store.operations(),
+        store.entries_of("recovery"),
         store.dump(),
     ]
 
