@@ -55,6 +55,7 @@ class Pruner:
         self._clock = clock
         self._notices = notices
         self._horizon = Horizon()
+        self._horizon.now_us(now())  # a step of the clock before the first pass is noticed, too
         self._after = 0  # where the pass under way stands
 
     async def run(self) -> None:
