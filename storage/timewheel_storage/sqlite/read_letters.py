@@ -39,8 +39,10 @@ _PAGE = f"""
 WITH candidates AS MATERIALIZED ({{candidates}})
 SELECT (SELECT count(*) FROM candidates), (SELECT min(job_id) FROM candidates), (
     SELECT json_group_array(json(job)) FROM (
-        SELECT {JOB} AS job FROM candidates AS c CROSS JOIN jobs AS j ON j.job_id = c.job_id {JOB_JOINS}
-        WHERE {_MATCHES} ORDER BY c.job_id DESC LIMIT :limit
+        SELECT {JOB} AS job FROM (
+            SELECT c.job_id FROM candidates AS c CROSS JOIN jobs AS j ON j.job_id = c.job_id
+            CROSS JOIN kinds AS k ON k.kind = j.kind WHERE {_MATCHES} ORDER BY c.job_id DESC LIMIT :limit
+        ) AS m CROSS JOIN jobs AS j ON j.job_id = m.job_id {JOB_JOINS} ORDER BY m.job_id DESC
     )
 )
 """
