@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from timewheel.alarm import Alarm
-from timewheel.errors import InvalidOption, JobNotFound, JournalFull, WaitTimeout
+from timewheel.errors import InvalidOption, JobNotFound, WaitTimeout
 from timewheel.handles import Attempt, Statistics, attempt_of
 from timewheel.job import Job
 from timewheel.lists import JobQuery, job_query
@@ -23,7 +22,7 @@ from timewheel.model import (
 )
 from timewheel.policies import Queue
 from timewheel.replays import Replays
-from timewheel.store.changes import Cancel, Missing, PutQueue, Reschedule
+from timewheel.store.changes import Cancel, Missing, Reschedule
 from timewheel.store.port import JobFilter
 from timewheel.submissions import missing
 from timewheel.times import delay_us, when_us
@@ -105,10 +104,10 @@ class Desk(Replays):
         if not records and await self._store.job(job_id) is None:
             raise missing(job_id)
         engine = self._engine()
-        if records and engine is not None:
-            _overlay(engine, records)
+        told = _overlay(engine, records) if records and engine is not None else None
         offset = self.offset_us()
-        return [attempt_of(record, offset) for record in records]
+        past = [attempt_of(record, offset) for record in records[:-1]]
+        return [*past, *(attempt_of(record, offset, told) for record in records[-1:])]
 
     # ---- lists and numbers -------------------------------------------------------------------------------------------
 
@@ -117,22 +116,8 @@ class Desk(Replays):
         return job_query(self, self._store, lambda: self._guard(False), which, (page_size, page_token))
 
     async def set_queue(self, queue: str, *, paused: bool | None = None, limits: Queue | None = None) -> None:
-        """Pause, resume or resize a queue; `paused` is kept in the journal."""
-        engine = self._running()
-        limit = engine.dispatcher.limits.of(queue)
-        if limits is not None:
-            engine.dispatcher.limits.shape(queue, limits, engine.now().steady_us)
-        if paused is not None:
-            before, limit.paused = limit.paused, paused
-            if paused:
-                engine.dispatcher.give_back("paused", queue=queue)
-            try:
-                await engine.committer.housekeep(PutQueue(queue, json.dumps({"paused": paused})))
-            except JournalFull:  # nothing was written, so nothing holds
-                limit.paused = before
-                engine.dispatcher.kick()
-                raise
-        engine.dispatcher.kick()
+        """Pause, resume or resize a queue; see QueueHandle."""
+        await self._running().queues.set(queue, paused=paused, limits=limits)
 
     async def statistics(self, state: SchedulerState, concurrency: int, now: Now) -> Statistics:
         """Numbers for metrics."""
@@ -153,8 +138,8 @@ class Desk(Replays):
         )
 
 
-def _overlay(engine: Engine, records: list[Any]) -> None:
-    """RUNNING and started_at live in memory until the attempt is settled."""
+def _overlay(engine: Engine, records: list[Any]) -> str | None:
+    """RUNNING and started_at live in memory until the attempt is settled; so does its progress, which is returned."""
     last = records[-1]
     run = engine.worker.running(last.job_id)
     if last.state.open and run is not None and run.job.attempt == last.number:
@@ -164,6 +149,8 @@ def _overlay(engine: Engine, records: list[Any]) -> None:
         if run.started is not None:
             last.started_at = run.started.wall_us
             last.start_lag_us = run.started.on(run.job.clock) - run.job.due_at
+        return run.context.last_progress
+    return None
 
 
 def number_of(job_id: str) -> int:

@@ -25,6 +25,7 @@ from timewheel.ledger import Ledger
 from timewheel.model import Now, WaitingReason
 from timewheel.planning.planner import Planner
 from timewheel.pulse import Pulse
+from timewheel.queue_keeper import QueueKeeper
 from timewheel.replacing import Replacing
 from timewheel.settings import Host, Settings
 from timewheel.store.changes import Change, Outcome
@@ -75,8 +76,6 @@ class Engine:
         self._pulse: Pulse | None = None
         self._unwatch: Callable[[], None] | None = None
 
-    # ---- clocks and ids ----------------------------------------------------------------------------------------------
-
     def stamp(self) -> Stamp:
         """When and by whom a batch is written."""
         boot_us = self._clock.boot_us()
@@ -104,6 +103,7 @@ class Engine:
         self.dispatcher.declared.declare(*self._known.tasks())
         await self._learn_who_waits()
         recovered = await self.recovery.recover(tuple(self._known.names()), self.dispatcher.declared.key_limits)
+        await self.queues.forget_overtaken()
         await self.planner.load()
         await self._host.engine_ready()
         if self.cause is not None:
@@ -145,7 +145,8 @@ class Engine:
         self.verbs = replacing.verbs = Verbs(self.dispatcher, self.worker, self.committer)
         if (watchdog := self._system.watchdog()) is not None:
             self._pulse = Pulse(clock, watchdog, self.notices)
-        limits.restore(await store.queues())
+        self.queues = QueueKeeper(self.dispatcher, self.committer, settings.queues, now)
+        self.queues.restore(await store.queues())
 
     async def _learn_who_waits(self) -> None:
         """Whoever waits for another to end is to be let go on in time."""
@@ -160,8 +161,6 @@ class Engine:
             self.dispatcher.kick()
         self.planner.task_registered(name)
         self.spawn("release of waiting jobs", lambda: self.recovery.unhold(WaitingReason.UNRESOLVABLE, (name,)))
-
-    # ---- keeping it running ------------------------------------------------------------------------------------------
 
     def _clock_changed(self) -> None:
         for doer in (self.ticker, self.loader, self.worker):

@@ -16,6 +16,7 @@ from timewheel.checks import microseconds, number, printable, shown, whole
 from timewheel.errors import InvalidOption
 from timewheel.flow import OnConflict, Uniqueness
 from timewheel.model import MAX_TIME_US, SECOND_US, JobState, RetryPolicy
+from timewheel.safeguards import RetryBudget, as_budget
 
 MAX_SECONDS = MAX_TIME_US // SECOND_US
 MAX_ATTEMPTS = 1_000_000
@@ -99,8 +100,8 @@ class Queue:
 
     rate: of its starts (a Rate). concurrency: jobs at once, 1 to 100,000. weight: its share of starts where several
     queues have jobs that are due, 1 to 1,000. key_rate: the Rate of each `rate_key` of its jobs. key_concurrency: how
-    many jobs of one `concurrency_key` run at once, 1 to 100,000 (one without it). Raises InvalidOption naming the
-    field, the value and its range.
+    many jobs of one `concurrency_key` run at once, 1 to 100,000 (one without it). retry_budget: how many of its starts
+    may be retries (a RetryBudget). Raises InvalidOption naming the field, the value and its range.
     """
 
     rate: Rate | None = None
@@ -108,8 +109,10 @@ class Queue:
     weight: int = 1
     key_rate: Rate | None = None
     key_concurrency: int | None = None
+    retry_budget: RetryBudget | None = None
 
     def __post_init__(self) -> None:
+        as_budget("retry_budget", self.retry_budget)
         as_rate("rate", self.rate)
         as_limit("concurrency", self.concurrency)
         whole("weight", self.weight, 1, MAX_WEIGHT)

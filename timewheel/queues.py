@@ -5,6 +5,7 @@ from __future__ import annotations
 from timewheel.checks import printable
 from timewheel.desk import Desk
 from timewheel.policies import Queue, Rate
+from timewheel.safeguards import RetryBudget
 
 MAX_NAME = 100
 
@@ -35,12 +36,21 @@ class QueueHandle:
         weight: int = 1,
         key_rate: Rate | None = None,
         key_concurrency: int | None = None,
+        retry_budget: RetryBudget | None = None,
     ) -> None:
-        """Replace its limits, all of them (see Queue; None: no limit of its own), until the scheduler stops.
+        """Replace its limits, all of them (see Queue; None: no limit of its own).
 
-        Jobs that run go on, also where there are more of them than the new limits let run. Raises InvalidOption.
+        Kept over restarts, for as long as the code declares the same of the queue (`Scheduler(queues=...)`) as it does
+        now: a start with another declaration takes that, says so in the log, and forgets what was set here. Jobs that
+        run go on, also where there are more of them than the new limits let run. Raises InvalidOption; JournalFull,
+        and then nothing has changed.
         """
         limits = Queue(
-            rate=rate, concurrency=concurrency, weight=weight, key_rate=key_rate, key_concurrency=key_concurrency
+            rate=rate,
+            concurrency=concurrency,
+            weight=weight,
+            key_rate=key_rate,
+            key_concurrency=key_concurrency,
+            retry_budget=retry_budget,
         )
         await self._desk.set_queue(self.name, limits=limits)

@@ -24,6 +24,7 @@ MAY_ACT = {
     "timewheel.replays",
     "timewheel.errand",
     "timewheel.operations",
+    "timewheel.queue_keeper",
     "timewheel.retention",
     "timewheel.hooks",
     "timewheel.running",
@@ -64,6 +65,7 @@ MAY_ACT = {
     "timewheel.store.aftermath",
     "timewheel.store.room",
     "timewheel.store.loader",
+    "timewheel.store.sweep",
     "timewheel.store.recovery",
     "timewheel_storage.sqlite",
 }

@@ -12,7 +12,6 @@ came free in `ahead_us` (`Pace`), at most the concurrency once more. Who may *en
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -99,11 +98,6 @@ class Limits:
         self._queues: dict[str, Limit] = {}
         for name, settings in queues.items():
             self.shape(name, settings, now_us)
-
-    def restore(self, saved: Mapping[str, str]) -> None:
-        """Pause the queues whose saved settings (JSON text) say so."""
-        for queue, text in saved.items():
-            self.of(queue).paused = bool(json.loads(text).get("paused"))
 
     def of(self, queue: str) -> Limit:
         """The limits of a queue, unlimited until it is shaped."""
