@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from timewheel import JobState, Scheduler
 from timewheel.model import SECOND_US
 from timewheel.testing.invariants import demand
+from timewheel.testing.ordered_loop import tasks_of_here
 from timewheel.testing.simulation import peace_schedules
 from timewheel.testing.simulation.facts import Began
 
@@ -116,7 +117,7 @@ async def patient(world: World) -> None:
 
 async def meddled(world: World) -> None:
     """I29: a stranger cancels every task of the scheduler, and it goes on."""
-    for task in sorted(asyncio.all_tasks(), key=lambda task: task.get_name()):  # a set has no order of its own
+    for task in tasks_of_here():
         if task.get_name().startswith("timewheel"):
             task.cancel()
     await asyncio.sleep(1)
