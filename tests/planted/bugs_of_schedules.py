@@ -150,7 +150,7 @@ _bug(
 _bug(
     "catch-up cap ignored",
     "under ALL every missed slot runs",
-    edit(plan, "_begin_catching_up", "if missed.count > misfire.catch_up_max:", "if False:"),
+    edit(plan, "_drop_older", "if left > most and (missed := draft.span(at, until)) is not None:", "if False:"),
     "I19",
     40,
 )

@@ -185,28 +185,33 @@ def _missed(older: Span | None, late: int | None) -> Missed | None:
 
 
 def _begin_catching_up(draft: Draft, late: int) -> Position:
-    """The newest `catch_up_max` of the slots up to `late` are to run; the older ones never will."""
-    misfire, position = draft.definition.misfire, draft.position
-    missed = draft.span(position.at, late)
-    if missed is None:
-        return position
-    at = position.at
-    if missed.count > misfire.catch_up_max:
-        first_kept = newest_from(draft.slots, missed, misfire.catch_up_max)
-        dropped = draft.older(missed, first_kept, misfire.catch_up_max)
+    """The slots up to `late` are to run, one after the other."""
+    last = draft.slots.last(draft.position.at, late)
+    if last is None:
+        return draft.position
+    draft.position = draft.position._replace(catch_up_until=last, catch_up_at=draft.now.steady_us)
+    return _catch_up(draft, last)
+
+
+def _drop_older(draft: Draft, until: int) -> int:
+    """Of the slots up to `until`, at first or by an edit too many, only the newest `catch_up_max` run: after which?"""
+    at, most = draft.position.at, draft.definition.misfire.catch_up_max
+    left = draft.slots.count(at, until) if draft.room else 0
+    if left > most and (missed := draft.span(at, until)) is not None:
+        dropped = draft.older(missed, newest_from(draft.slots, missed, most), most)
         draft.skip(dropped, SkipReason.CATCH_UP)
         at = dropped.last
-    draft.position = position._replace(catch_up_until=missed.last, catch_up_at=draft.now.steady_us)
-    return _catch_up(draft, missed.last, after=at)
+    return at
 
 
-def _catch_up(draft: Draft, until: int, after: int | None = None) -> Position:
+def _catch_up(draft: Draft, until: int) -> Position:
     """The next of the slots up to `until`, as many as `catch_up_per_s` allows. Newer slots wait behind them."""
     position, per_s = draft.position, draft.definition.misfire.catch_up_per_s
-    at, reached = position.at if after is None else after, draft.now.on(position.clock)
+    reached = draft.now.on(position.clock)
     until = min(until, reached)  # after a backward step the others come in their own time
     if position.catch_up_at is not None and position.catch_up_at > draft.now.steady_us:
         return position
+    at = _drop_older(draft, until)
     portion = MOST_AT_ONCE if per_s is None else math.ceil(per_s / _PORTIONS_PER_S)
     for _ in range(portion):
         slot = draft.first(at)
