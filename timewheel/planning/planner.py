@@ -28,8 +28,9 @@ from timewheel.planning.definition import Definition
 from timewheel.planning.edits import Edits
 from timewheel.planning.kept import NOBODY
 from timewheel.planning.review import Review
-from timewheel.planning.roster import Roster, Writer
+from timewheel.planning.roster import Roster
 from timewheel.planning.rounds import Rounds
+from timewheel.planning.writing import Writer
 from timewheel.schedule_records import ScheduleRecord
 from timewheel.store.aftermath import let_others_run
 from timewheel.store.port import ScheduleFilter
