@@ -297,7 +297,7 @@ _bug(
 _bug(
     "REPLACE without cancel",
     "nobody asks the job to end that is to be replaced",
-    edit(carrier.Carrier, "done", "[*made.cancel, *made.superseded]", "[]"),
+    edit(carrier.Carrier, "done", "self.replace_soon(to_end)", "pass"),
     "I18",
     400,
     near=44,
