@@ -122,7 +122,8 @@ class Consequences:
                 skipped += len(outcome.skipped)
             elif isinstance(outcome, Planned) and isinstance(change, PlanOccurrences):
                 skipped += len(outcome.superseded)
-                scheduled.update(job.queue for job in change.jobs)
+                for job in change.jobs:
+                    scheduled[job.queue] += 1
                 for row in change.rows:
                     occurrences[row.fate, row.reason or ""] += row.count
             elif isinstance(outcome, Cancelled):
