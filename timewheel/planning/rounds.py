@@ -166,16 +166,16 @@ class Rounds:
 class _Receiver:
     """Hears the outcome of one plan. One object, where `partial` is three: there are as many as plans that wait."""
 
-    __slots__ = ("_drafted", "_kept", "_name", "_written")
+    __slots__ = ("_attends", "_change", "_kept", "_name", "_to_end", "_written")
 
     def __init__(self, written: Callable[[str, Kept, Drafted, Any], None], name: str, kept: Kept, drafted: Drafted):
         self._written = written
         self._name = name
         self._kept = kept
-        self._drafted = drafted
+        self._change, self._to_end, self._attends = drafted
 
     def __call__(self, outcome: Any) -> None:
-        self._written(self._name, self._kept, self._drafted, outcome)
+        self._written(self._name, self._kept, Drafted(self._change, self._to_end, self._attends), outcome)
 
 
 def _log_failure(task: asyncio.Task[ScheduleRecord]) -> None:
