@@ -11,8 +11,7 @@ from standing_lives import DAY, JOB, MINUTE, SKIPPED, Standing
 
 from timewheel import Calendar, Cron, JobState, ScheduleState
 from timewheel.errors import InvalidRule
-from timewheel.planning import carrier
-from timewheel.planning import slots
+from timewheel.planning import carrier, slots
 from timewheel.recurrence.zonal import Zonal
 from timewheel.store.changes import PutSchedule
 from timewheel.store.port import Stamp
