@@ -46,6 +46,7 @@ MAY_ACT = {
     "timewheel.planning.calendars",
     "timewheel.planning.accountant",
     "timewheel.planning.roster",
+    "timewheel.planning.writing",
     "timewheel.planning.custody",
     "timewheel.planning.ends",
     "timewheel.wheel.ticker",

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
+from typing import TYPE_CHECKING
 
 from timewheel.model import ClockKind
 from timewheel.planning.custody import Custody
 from timewheel.planning.definition import Definition
 from timewheel.schedule_records import ScheduleRecord
+
+if TYPE_CHECKING:
+    import asyncio
 
 NOBODY: frozenset[int] = frozenset()
 SETTLED: tuple[asyncio.Event, ...] = ()
