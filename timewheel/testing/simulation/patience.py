@@ -1,4 +1,4 @@
-"""A bound in virtual time for what must end: a scheduler that leaves its callers without an answer would go on for ever."""
+"""A bound in virtual time for what must end: a scheduler that leaves callers without an answer would go on for ever."""
 
 from __future__ import annotations
 
