@@ -139,7 +139,8 @@ class Consequences:
             elif isinstance(outcome, Settled) and isinstance(change, Settle):
                 self._note_ending(ended, change, outcome)
             elif isinstance(outcome, Planned) and isinstance(change, PlanOccurrences):
-                scheduled.update(job.queue for job in change.jobs)
+                for job in change.jobs:
+                    scheduled[job.queue] += 1
                 for row in change.rows:
                     occurrences[row.fate, row.reason or ""] += row.count
             for state, jobs in _ended_by(outcome):

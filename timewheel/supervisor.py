@@ -30,14 +30,14 @@ class Supervisor:
         self._clock = clock
         self._notices = notices
         self._failed = failed
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[asyncio.Task[None], None] = {}  # in the order of beginning
         self._ending = False
 
     def spawn(self, name: str, run: Callable[[], Coroutine[Any, Any, Any]]) -> None:
         """Run a doer until it returns, or until `end`."""
         task = asyncio.get_running_loop().create_task(self._supervise(name, run), name=f"timewheel {name}")
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks[task] = None
+        task.add_done_callback(self._tasks.pop)
 
     async def end(self) -> None:
         """Cancel every doer and wait until all have ended."""

@@ -54,6 +54,7 @@ MAY_ACT = {
     "timewheel.planning.calendars",
     "timewheel.planning.accountant",
     "timewheel.planning.roster",
+    "timewheel.planning.writing",
     "timewheel.planning.custody",
     "timewheel.planning.ends",
     "timewheel.wheel.ticker",

@@ -156,11 +156,8 @@ class Model:
             return
         late = [slot for slot in slots if self.is_late(slot)]
         if late and misfire == "ALL":
-            dropped = late[: max(0, len(late) - self.definition.misfire.catch_up_max)]
-            self.leave(dropped, "skipped", "catch_up")
-            self.answer.at = dropped[-1] if dropped else self.answer.at
             self.catch_up_at = self.now.steady_us
-            self.catch_up(late[len(dropped) :])
+            self.catch_up(late)
         elif late and misfire in ("LATEST", "COALESCE"):
             self.one_for_all(slots, self.because, coalesce=misfire == "COALESCE", tell=True)
         else:
@@ -200,6 +197,11 @@ class Model:
         if self.catch_up_at > self.now.steady_us:
             self.answer.catching_up = True
             return
+        if self.room:
+            dropped = slots[: max(0, len(slots) - self.definition.misfire.catch_up_max)]
+            self.leave(dropped, "skipped", "catch_up")
+            self.answer.at = dropped[-1] if dropped else self.answer.at
+            slots = slots[len(dropped) :]
         per_s = self.definition.misfire.catch_up_per_s
         most = 100 if per_s is None else math.ceil(per_s / 10)
         made = 0

@@ -200,6 +200,20 @@ def test_another_misfire_policy_ends_a_catch_up_and_judges_what_is_left_of_it():
     assert (slots(made), made.rows[0].count) == ([T0 + HOUR], 99 + 1), "and the one within the grace"
 
 
+@pytest.mark.parametrize("per_s", [1.0, None])
+def test_a_lower_cap_drops_the_older_of_what_is_left_of_a_catch_up(per_s):
+    misfire = MisfirePolicy(Misfire.ALL, catch_up_max=12, catch_up_per_s=1.0)
+    world = made_at("2026-01-05T00:00", Every(10), misfire=misfire, overlap=Overlap.ALLOW)
+    newest = T0 + HOUR - 20 * SECOND  # the two after it are within the grace
+    assert slots(go_on(world, T0 + HOUR)) == [newest - 110 * SECOND]
+    world.definition = replace(world.definition, misfire=misfire._replace(catch_up_max=3, catch_up_per_s=per_s))
+    assert go_on(world, T0 + HOUR + SECOND - 1).rows == [], "not before it is its time"
+    made = go_on(world, T0 + HOUR + SECOND)
+    dropped = (newest - 100 * SECOND, newest - 30 * SECOND, 8, Fate.SKIPPED, SkipReason.CATCH_UP)
+    left = [newest - 20 * SECOND, newest - 10 * SECOND, newest]
+    assert (told(made)[0], slots(made)) == (dropped, left if per_s is None else left[:1])
+
+
 def test_a_fast_catch_up_makes_several_jobs_ten_times_a_second():
     policy = MisfirePolicy(Misfire.ALL, catch_up_per_s=45)
     world = made_at("2026-01-05T00:00", Every(10), misfire=policy, overlap=Overlap.ALLOW(limit=1000))

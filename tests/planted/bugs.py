@@ -23,6 +23,7 @@ from timewheel import (
 )
 from timewheel.dispatch import bucket, claiming, dispatcher, gate, limits, promises
 from timewheel.model import JobState
+from timewheel.store import aftermath as store_aftermath
 from timewheel.store import committer, loader, recovery
 from timewheel.store.changes import Cancelled, Settle, Submit, Submitted
 from timewheel.wheel import ticker
@@ -695,6 +696,14 @@ _bug(
     "I7 I15 I29",
     40,
     near=10,
+)
+_bug(
+    "first portion only",
+    "of a large batch only the first portion is told of its outcome",
+    _small(store_aftermath, "tell_outcomes", "range(0, max(1, len(batch)), PORTION)", "range(0, 1, PORTION)"),
+    "I15 I18 I29",
+    20,
+    near=1,
 )
 _bug(
     "first page of losses",

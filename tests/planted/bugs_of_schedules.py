@@ -150,7 +150,7 @@ _bug(
 _bug(
     "catch-up cap ignored",
     "under ALL every missed slot runs",
-    edit(plan, "_begin_catching_up", "if missed.count > misfire.catch_up_max:", "if False:"),
+    edit(plan, "_drop_older", "if left > most and (missed := draft.span(at, until)) is not None:", "if False:"),
     "I19",
     40,
 )
@@ -297,7 +297,7 @@ _bug(
 _bug(
     "REPLACE without cancel",
     "nobody asks the job to end that is to be replaced",
-    edit(carrier.Carrier, "done", "[*made.cancel, *made.superseded]", "[]"),
+    edit(carrier.Carrier, "done", "self.replace_soon(to_end)", "pass"),
     "I18",
     400,
     near=44,

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 from lives import FaultyStore, nothing
-from standing_lives import T0_US, Standing
+from standing_lives import SKIPPED, T0_US, Standing
 
 from timewheel import Calendar, Cron, Every, JobState
 from timewheel.planning.custody import Custody
@@ -150,3 +150,29 @@ def test_who_stops_waiting_just_before_his_turn_is_passed_over():
         return custody.wanted, custody.try_take()
 
     assert asyncio.run(scene()) == (False, False)
+
+
+@pytest.mark.parametrize("verb", ["update", "resume"])
+@pytest.mark.parametrize("then", ["trigger", "nothing"])
+def test_the_write_of_an_edit_that_was_cancelled_is_there_before_anybody_looks_at_the_schedule_again(verb, then):
+    """The end of a loop cancels every task; a trigger then wrote the position of before, and slots had two rows."""
+
+    async def scene(scheduler):
+        made = await scheduler.recurring(id="x", misfire="SKIP", misfire_grace_s=0).every(0.3, "note")
+        await made.pause()
+        await asyncio.sleep(10)  # virtual
+        lives.store.before = lambda changes: asyncio.sleep(0.2)  # virtual
+        editing = asyncio.create_task(made.update(Every(3600)) if verb == "update" else made.resume())
+        await asyncio.sleep(0.1)  # virtual: it is being written
+        [errand] = [task for task in asyncio.all_tasks() if task.get_name() == "timewheel edit of a schedule"]
+        errand.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await editing
+        if then == "trigger":
+            await made.trigger()
+        await asyncio.sleep(1)  # virtual
+        lives.store.before = nothing
+        assert (await lives.rows("x"))[0] == (0.3, 9.9, 33, SKIPPED, "paused")
+
+    lives = Standing(FaultyStore())
+    lives.live(scene)

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 import tomllib
 from collections import Counter
 from contextlib import contextmanager
@@ -17,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from timewheel.store.committer import Committer
-from timewheel.testing.simulation import Plan, draw_plan, first_failure, run_plan, run_seed
+from timewheel.testing.simulation import Plan, first_failure, run_plan, run_seed
 from timewheel.testing.simulation.campaign import run_campaign
 from timewheel.testing.simulation.command import main, seeds_of
 from timewheel.testing.simulation.shrinking import shrink
@@ -92,40 +90,6 @@ def test_a_thousand_seeds_find_nothing():
         tally = run_campaign(seeds, [store], jobs=os.cpu_count() or 1)
         assert not tally.violations, "\n\n".join(map(str, tally.violations))
         assert tally.seeds == len(seeds)
-
-
-# ---- I28 -----------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("store", ["memory", "sqlite"])
-def test_i28_the_same_seed_is_the_same_run(store):
-    one, again, other = run_seed(7, store), run_seed(7, store), run_seed(8, store)
-    assert one.trace == again.trace
-    assert one.counts == again.counts
-    assert one.trace != other.trace
-
-
-def test_i28_also_in_another_process_with_other_hashes():
-    program = "from timewheel.testing.simulation import run_seed; print(run_seed(7, 'sqlite').trace)"
-    root = Path(__file__).resolve().parents[2]
-    traces = set()
-    for hash_seed in ("1", "2"):
-        env = {
-            **os.environ,
-            "PYTHONHASHSEED": hash_seed,
-            "PYTHONPATH": os.pathsep.join([str(root), str(root / "storage")]),
-        }
-        traces.add(subprocess.run([sys.executable, "-c", program], env=env, capture_output=True, check=True).stdout)
-    assert len(traces) == 1
-    assert traces == {run_seed(7, "sqlite").trace.encode() + b"\n"}
-
-
-def test_a_plan_is_data():
-    plan = draw_plan(3)
-    assert Plan.from_json(plan.to_json()) == plan
-    assert draw_plan(3) == plan
-    assert draw_plan(4) != plan
-    assert run_plan(Plan.from_json(plan.to_json())).trace == run_plan(plan).trace
 
 
 # ---- a failure -----------------------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ What carries it out:
 
     planner.py, rounds.py            has every schedule planned when a slot of it has come
     roster.py, kept.py, custody.py   every schedule in memory, and who may change it
+    writing.py                       asks for a change of one, and knows of what is under way
     agenda.py, review.py             when each is to be planned
     carrying.py, carrier.py          from a plan to the change in the journal
     accountant.py, ends.py           what has come of the slots so far

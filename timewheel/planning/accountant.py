@@ -65,10 +65,10 @@ class Accountant:
         silent = replace(definition, misfire=definition.misfire._replace(kind=Misfire.SKIP, grace_us=_NO_GRACE))
         record, unfinished = kept.here, await self.learn(kept)
         try:
-            made = self._carrier.draft(kept, unfinished, reason, silent, until).made
+            made = self._carrier.draft(kept, unfinished, reason, silent, until).change
         except Exception:  # noqa: BLE001  a rule that raises tells no slots: nothing can be accounted for
             return True
-        if made is not None and made.rows and not made.jobs:
+        if made.rows and not made.jobs:
             now = self._roster.now()
             for row in made.rows:
                 row.recorded_at = now.wall_us

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from timewheel.model import Now, OriginKind
 from timewheel.planning.carrying import carried, change_of, parking_of, why
-from timewheel.planning.plan import Plan, plan
+from timewheel.planning.plan import plan
 from timewheel.schedule_records import ScheduleState, SkipReason, UnfinishedJob
 from timewheel.store.changes import AddEntry, PlanOccurrences
 
@@ -38,10 +38,15 @@ class Surroundings(Protocol):
 
 
 class Drafted(NamedTuple):
-    """A plan, and the change that carries it out. `made` is None where the schedule is only parked."""
+    """The change that carries a plan out, and what follows once it is durable; the rest of the plan is let go.
 
-    made: Plan | None
+    `to_end`: jobs that are to end; None where the schedule is only parked, for the lack of a plan. `attends`: a fixed
+    delay goes on once the jobs of the change have ended.
+    """
+
     change: PlanOccurrences
+    to_end: tuple[int, ...] | None = None
+    attends: bool = False
 
 
 class Carrier:
@@ -75,7 +80,8 @@ class Carrier:
         unknown = None
         if (made.jobs or record.state is ScheduleState.PARKED) and not self._surroundings.knows(definition.task):
             unknown = unknown_task(definition.task)
-        return Drafted(made, change_of(record, definition, made, self.new_id, now, unknown))
+        change = change_of(record, definition, made, self.new_id, now, unknown)
+        return Drafted(change, made.cancel + made.superseded, made.position.next_at is None and not made.ended)
 
     def draft_or_park(self, kept: Kept, unfinished: Sequence[UnfinishedJob], now: Now | None = None) -> Drafted:
         """As `draft`; a schedule that cannot be planned is parked instead, with the reason. Raises nothing."""
@@ -83,25 +89,25 @@ class Carrier:
         is_parked = record.state is ScheduleState.PARKED
         try:
             if is_parked and not self._surroundings.knows(record.task):
-                return Drafted(None, parking_of(record, unknown_task(record.task)))
+                return Drafted(parking_of(record, unknown_task(record.task)))
             because = SkipReason.PARKED if is_parked else SkipReason.MISFIRE
             return self.draft(kept, unfinished, because, now=now)
         except Exception as fault:  # noqa: BLE001  whatever one schedule does, it is its own affair
-            return Drafted(None, parking_of(record, why(fault)))
+            return Drafted(parking_of(record, why(fault)))
 
     def done(self, kept: Kept, drafted: Drafted) -> None:
         """The change is durable."""
-        made, change = drafted
+        change, to_end, attends = drafted
         before = kept.here
         kept.record = carried(before, change)
         kept.rest_until = None
         if change.state is ScheduleState.PARKED and (before.state, before.reason) != (change.state, change.reason):
             self._tell_parked(change)
-        if made is None:
+        if to_end is None:
             return
         kept.finished_at = None
-        self.replace_soon([*made.cancel, *made.superseded])
-        if made.position.next_at is None and not made.ended:  # a fixed delay
+        self.replace_soon(to_end)
+        if attends:
             self.attend(kept, [job.job_id for job in change.jobs])
 
     def attend(self, kept: Kept, job_ids: Sequence[int]) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 import orjson
 
+from timewheel import zones
 from timewheel.checks import shown, whole
 from timewheel.errors import InvalidOption, InvalidRule
 from timewheel.flow import NO_TERMS, Terms
@@ -148,8 +149,8 @@ def definition_from_text(text: str, calendars: Mapping[str, Calendar]) -> Defini
             field="definition",
         )
     try:
-        rule = rule_from_data(data.pop("rule"), calendars)
-        parts = {name: _record(kind, data.pop(name)) for name, kind in _RECORDS.items()}
+        rule = _rule(data.pop("rule"), calendars)
+        parts = {name: _part(name, orjson.dumps(data.pop(name))) for name in _RECORDS}
         if has_terms:
             parts["terms"] = _record(Terms, data.pop("terms"))
         _same_fields(data, _PLAIN)
@@ -182,6 +183,24 @@ def _object(text: str) -> dict[str, Any]:
     if not isinstance(data, dict):
         raise InvalidRule(f"{shown(text)} is no schedule", field="definition")
     return data
+
+
+def _rule(data: Any, calendars: Mapping[str, Calendar]) -> Rule:
+    if not isinstance(data, dict) or data.get("calendar") is not None:
+        return rule_from_data(data, calendars)
+    tz = data.get("tz")
+    return _rule_by_itself(orjson.dumps(data), None if tz is None else zones.zone(tz))
+
+
+@lru_cache(maxsize=4_096)
+def _rule_by_itself(stored: bytes, _: tzinfo | None) -> Rule:
+    """A rule without a calendar. Thousands of schedules share few rules, and a start reads them all."""
+    return rule_from_data(orjson.loads(stored))
+
+
+@lru_cache(maxsize=4_096)
+def _part(name: str, stored: bytes) -> Any:
+    return _record(_RECORDS[name], orjson.loads(stored))
 
 
 def _record(kind: Callable[..., Any], data: dict[str, Any]) -> Any:

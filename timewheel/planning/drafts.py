@@ -71,10 +71,13 @@ class Draft:
     def span(self, after: int, until: int) -> Span | None:
         """The slots in (after, until]."""
         first = self.first(after)
-        last = None if first is None or first > until else self.slots.last(after, until)
-        if first is None or last is None:
+        if first is None or first > until:
             return None
-        return Span(first, last, self.slots.count(after, until))
+        second = self.first(first)  # most have missed one slot: then that is all, and the next one is known besides
+        if second is None or second > until:
+            return Span(first, first, 1)
+        last = self.slots.last(first, until)
+        return None if last is None else Span(first, last, 1 + self.slots.count(first, until))
 
     def older(self, span: Span, first_left: int, left: int = 1) -> Span:
         """The slots of a span, one at least, before the last `left` of them, which begin at `first_left`."""
@@ -104,7 +107,7 @@ class Draft:
         number = self.admission.made
         verdict = self.admission.admit(in_turn=in_turn)
         if verdict.fate is Fate.JOB:
-            verdict = verdict._replace(stand=Stand(number=number))
+            verdict = Verdict(verdict.fate, verdict.reason, Stand(number=number))
             origin = Origin(
                 self.schedule, self.position.clock, nominal, self.position.turn, catch_up=catch_up, missed=missed
             )

@@ -150,9 +150,8 @@ class Edits:
 
     async def _write_resumed(self, kept: Kept, edited: ScheduleRecord, drafted: Drafted | None) -> ScheduleRecord:
         """Both go into one batch, where there is room; else a crash in between only changes the reason of a skip."""
-        putting = self._roster.ask(PutSchedule(edited, kept.here.version))
-        both = [putting] if drafted is None else [putting, self._roster.ask(drafted.change)]
-        await self._roster.write_all(kept, both)
+        putting = PutSchedule(edited, kept.here.version)
+        await self._roster.write_all(kept, [putting] if drafted is None else [putting, drafted.change])
         kept.record = edited
         if drafted is not None:
             self._carrier.done(kept, drafted)

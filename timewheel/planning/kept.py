@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from timewheel.model import ClockKind
 from timewheel.planning.custody import Custody
 from timewheel.planning.definition import Definition
 from timewheel.schedule_records import ScheduleRecord
 
+if TYPE_CHECKING:
+    import asyncio
+
 NOBODY: frozenset[int] = frozenset()
+SETTLED: tuple[asyncio.Event, ...] = ()
 _NEVER = (ClockKind.WALL, -1)
 
 
@@ -39,6 +45,7 @@ class Kept:
         "stale",
         "started",
         "text",
+        "unsettled",
     )
 
     def __init__(self, record: ScheduleRecord | None) -> None:
@@ -48,6 +55,7 @@ class Kept:
         self.definition: Definition | None = None  # as `text` says; read when it is first needed
         self.text: str | None = None
         self.stale = False
+        self.unsettled = SETTLED  # writes whose outcome nobody waits for any more
         self.look = False  # whatever its times say
         self.retry = False  # PARKED: what it lacked may be there
         self.started = False  # what an earlier process may have left half done was looked at

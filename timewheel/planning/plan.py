@@ -14,14 +14,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from timewheel.model import SECOND_US, ClockKind, Missed, Now, OriginKind
 from timewheel.planning.definition import Definition
 from timewheel.planning.drafts import Draft, Span, WantedJob, draft_of
 from timewheel.planning.overlap import Verdict
 from timewheel.planning.policies import Misfire, OverlapKind
-from timewheel.planning.position import settled
+from timewheel.planning.position import at_next, at_slot, of_zones, settled, without_catch_up
 from timewheel.planning.slots import slots_of
 from timewheel.planning.tail import newest_from
 from timewheel.recurrence.interval import Every
@@ -51,11 +51,11 @@ class Plan:
     superseded: tuple[int, ...] = ()
 
     def with_ids(self, job_ids: Sequence[int]) -> list[OccurrenceRecord]:
-        """The rows, complete, when the jobs get these ids, in the order of `jobs`."""
-        return [
-            row if number is None else replace(row, job_id=job_ids[number])
-            for row, number in zip(self.rows, self.stands, strict=True)
-        ]
+        """The rows, completed: the jobs get these ids, in the order of `jobs`."""
+        for row, number in zip(self.rows, self.stands, strict=True):
+            if number is not None:
+                row.job_id = job_ids[number]
+        return self.rows
 
 
 def plan(
@@ -74,7 +74,7 @@ def plan(
     `because`: why slots were missed: MISFIRE, or PAUSED or PARKED when that has just ended. `finished_at`: when the
     last job of a fixed delay ended (steady); None: now. Raises InvalidRule when the rule lacks its calendar.
     """
-    before, position = position, settled(definition, position, now)._replace(tzdata=tzdata)
+    before, position = position, of_zones(settled(definition, position, now), tzdata)
     draft = draft_of(definition, schedule, position, slots_of(definition, position, now), unfinished, now)
     is_known = definition.calendar is None and (before.at, before.tzdata) == (position.at, tzdata)  # calendars change
     if before.next_at is not None and is_known:
@@ -82,7 +82,7 @@ def plan(
     if isinstance(definition.rule, Every) and definition.rule.after_completion:
         return _finish(draft, *_fixed_delay(draft, definition.rule, unfinished, because, finished_at))
     if position.catch_up_until is None or definition.misfire.kind is not Misfire.ALL:
-        draft.position = position._replace(catch_up_until=None, catch_up_at=None)
+        draft.position = without_catch_up(position)
         reached = _new_slots(draft, because)
     else:
         reached = _catch_up(draft, position.catch_up_until)
@@ -92,12 +92,13 @@ def plan(
 
 def _finish(draft: Draft, reached: Position, over: bool | None = None) -> Plan:
     """The plan that leaves the schedule at `reached`; `over`: whether the rule has no slot any more, None: look."""
-    reached = reached._replace(made=draft.position.made + len(draft.jobs))
+    next_at = reached.next_at
     if not draft.room:
-        reached = reached._replace(next_at=None, catch_up_until=None, catch_up_at=None)
+        reached, next_at = without_catch_up(reached), None
     elif over is None:
-        reached = reached._replace(next_at=draft.first(reached.at))
-        over = reached.next_at is None
+        next_at = draft.first(reached.at)
+        over = next_at is None
+    reached = at_next(reached, next_at, draft.position.made + len(draft.jobs))
     rows, admission = draft.sorted_rows(), draft.admission
     return Plan(
         position=reached,
@@ -136,8 +137,8 @@ def _new_slots(draft: Draft, because: SkipReason) -> Position:
 def _moved(draft: Draft, last: int, reached: int) -> Position:
     """Every slot up to `reached` is accounted for. An interval keeps its phase: it stays at its `last` slot."""
     if draft.position.clock is ClockKind.STEADY:
-        return draft.position._replace(at=last)
-    return draft.position._replace(at=max(draft.position.at, reached))
+        return at_slot(draft.position, last)
+    return at_slot(draft.position, max(draft.position.at, reached))
 
 
 def _each(draft: Draft, after: int, reached: int) -> Position:
@@ -152,7 +153,7 @@ def _each(draft: Draft, after: int, reached: int) -> Position:
             break
         draft.run(slot)
         after = slot
-    return draft.position._replace(at=after)
+    return at_slot(draft.position, after)
 
 
 def _newest(draft: Draft, reached: int, reason: SkipReason, *, merge: bool, after: int | None = None) -> Position:
@@ -165,7 +166,7 @@ def _newest(draft: Draft, reached: int, reason: SkipReason, *, merge: bool, afte
     missed = _missed(older, span.last if is_late else None) if reason is not SkipReason.OVERLAP else None
     verdict = draft.run(span.last, catch_up=is_late, missed=missed)
     _account(draft, older, reason, verdict, merge=merge)
-    return draft.position._replace(at=span.last) if not draft.room else _moved(draft, span.last, reached)
+    return at_slot(draft.position, span.last) if not draft.room else _moved(draft, span.last, reached)
 
 
 def _account(draft: Draft, older: Span | None, reason: SkipReason, verdict: Verdict, *, merge: bool) -> None:
@@ -185,28 +186,33 @@ def _missed(older: Span | None, late: int | None) -> Missed | None:
 
 
 def _begin_catching_up(draft: Draft, late: int) -> Position:
-    """The newest `catch_up_max` of the slots up to `late` are to run; the older ones never will."""
-    misfire, position = draft.definition.misfire, draft.position
-    missed = draft.span(position.at, late)
-    if missed is None:
-        return position
-    at = position.at
-    if missed.count > misfire.catch_up_max:
-        first_kept = newest_from(draft.slots, missed, misfire.catch_up_max)
-        dropped = draft.older(missed, first_kept, misfire.catch_up_max)
+    """The slots up to `late` are to run, one after the other."""
+    last = draft.slots.last(draft.position.at, late)
+    if last is None:
+        return draft.position
+    draft.position = draft.position._replace(catch_up_until=last, catch_up_at=draft.now.steady_us)
+    return _catch_up(draft, last)
+
+
+def _drop_older(draft: Draft, until: int) -> int:
+    """Of the slots up to `until`, at first or by an edit too many, only the newest `catch_up_max` run: after which?"""
+    at, most = draft.position.at, draft.definition.misfire.catch_up_max
+    left = draft.slots.count(at, until) if draft.room else 0
+    if left > most and (missed := draft.span(at, until)) is not None:
+        dropped = draft.older(missed, newest_from(draft.slots, missed, most), most)
         draft.skip(dropped, SkipReason.CATCH_UP)
         at = dropped.last
-    draft.position = position._replace(catch_up_until=missed.last, catch_up_at=draft.now.steady_us)
-    return _catch_up(draft, missed.last, after=at)
+    return at
 
 
-def _catch_up(draft: Draft, until: int, after: int | None = None) -> Position:
+def _catch_up(draft: Draft, until: int) -> Position:
     """The next of the slots up to `until`, as many as `catch_up_per_s` allows. Newer slots wait behind them."""
     position, per_s = draft.position, draft.definition.misfire.catch_up_per_s
-    at, reached = position.at if after is None else after, draft.now.on(position.clock)
+    reached = draft.now.on(position.clock)
     until = min(until, reached)  # after a backward step the others come in their own time
     if position.catch_up_at is not None and position.catch_up_at > draft.now.steady_us:
         return position
+    at = _drop_older(draft, until)
     portion = MOST_AT_ONCE if per_s is None else math.ceil(per_s / _PORTIONS_PER_S)
     for _ in range(portion):
         slot = draft.first(at)
@@ -216,9 +222,9 @@ def _catch_up(draft: Draft, until: int, after: int | None = None) -> Position:
         at = slot
     following = draft.first(at)
     if following is None or following > until:
-        draft.position = position._replace(catch_up_until=None, catch_up_at=None)
+        draft.position = without_catch_up(position)
         newer = not draft.room or (following is not None and following <= reached)
-        return draft.position._replace(at=at) if newer else _moved(draft, at, reached)
+        return at_slot(draft.position, at) if newer else _moved(draft, at, reached)
     pause_us = 0 if per_s is None else math.ceil(portion * SECOND_US / per_s)
     return position._replace(at=at, catch_up_at=draft.now.steady_us + pause_us)
 

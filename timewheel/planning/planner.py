@@ -28,8 +28,9 @@ from timewheel.planning.definition import Definition
 from timewheel.planning.edits import Edits
 from timewheel.planning.kept import NOBODY
 from timewheel.planning.review import Review
-from timewheel.planning.roster import Roster, Writer
+from timewheel.planning.roster import Roster
 from timewheel.planning.rounds import Rounds
+from timewheel.planning.writing import Writer
 from timewheel.schedule_records import ScheduleRecord
 from timewheel.store.aftermath import let_others_run
 from timewheel.store.port import ScheduleFilter
@@ -67,7 +68,7 @@ class Planner:
         self._review = Review(self._roster, clock.boot_us)
         self._clocks_changed = False
         self._ended = False
-        self._errands: set[asyncio.Task[Any]] = set()
+        self._errands: dict[asyncio.Task[Any], None] = {}  # in the order of beginning
 
     # ---- the verbs ---------------------------------------------------------------------------------------------------
 
@@ -149,12 +150,12 @@ class Planner:
 
     def _errand(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         task = asyncio.get_running_loop().create_task(work, name="timewheel edit of a schedule")
-        self._errands.add(task)
+        self._errands[task] = None
         task.add_done_callback(self._errand_done)
         return task
 
     def _errand_done(self, task: asyncio.Task[Any]) -> None:
-        self._errands.discard(task)
+        self._errands.pop(task, None)
         if not task.cancelled() and (error := task.exception()) is not None:
             _log.debug("an edit of a schedule failed: %s", error)  # its caller is told, if he still waits
 

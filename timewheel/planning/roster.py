@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from timewheel.errors import ScheduleNotFound, VersionConflict
 from timewheel.model import SECOND_US, ClockKind, Now
 from timewheel.planning.agenda import Agenda
 from timewheel.planning.definition import Definition, definition_from_text
-from timewheel.planning.kept import NOBODY, Kept, edited_at
+from timewheel.planning.kept import NOBODY, SETTLED, Kept, edited_at
 from timewheel.planning.position import wake_at
+from timewheel.planning.writing import Writer, ask
 from timewheel.recurrence.calendar import Calendar
 from timewheel.recurrence.zonal import Zonal
 from timewheel.schedule_records import ScheduleRecord, ScheduleState
@@ -30,23 +31,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("timewheel")
 REST_US = SECOND_US  # after a plan that could not be written
-
-
-class Writer(Protocol):
-    """The committer, as planning sees it."""
-
-    @property
-    def full(self) -> bool:
-        """Whether there is no space for anything new."""
-
-    def standing(self, change: changes.Standing, receive: Callable[[Any], None]) -> None:
-        """Queue what a schedule or a calendar is to be."""
-
-    def plan(self, change: changes.PlanOccurrences, receive: Callable[[Any], None]) -> None:
-        """Queue what becomes of a schedule's slots."""
-
-    def note(self, change: changes.Rest) -> None:
-        """Queue a journal entry."""
 
 
 class Roster:
@@ -109,7 +93,10 @@ class Roster:
             self.give(kept, schedule)
 
     async def read_again(self, kept: Kept, schedule: str) -> None:
-        """Take the journal's record for true."""
+        """Take the journal's record for true, once it holds every write of this schedule that is under way."""
+        for settled in kept.unsettled:
+            await settled.wait()
+        kept.unsettled = SETTLED
         kept.record = await self.store.schedule(schedule)
         kept.edited_at = edited_at(kept.record)
         kept.stale = kept.started = False
@@ -197,45 +184,32 @@ class Roster:
         After either the record is read again before anything else is done with it.
         """
         try:
-            outcome = await self.ask(change)
+            outcome = await self.ask(change, kept)
+            if isinstance(outcome, changes.VersionConflict):
+                raise conflict(schedule, outcome.version)
         except BaseException:
             kept.stale = True
             raise
-        if isinstance(outcome, changes.VersionConflict):
-            kept.stale = True
-            raise conflict(schedule, outcome.version)
         kept.rest_until = None
         return outcome
 
-    async def write_all(self, kept: Kept, asked: list[Coroutine[Any, Any, Any]]) -> None:
-        """Await several changes of a schedule that is held; as `write`."""
-        outcomes = await asyncio.gather(*asked, return_exceptions=True)
-        for outcome in outcomes:
-            if isinstance(outcome, BaseException):
-                kept.stale = True
-                raise outcome
-            if isinstance(outcome, changes.VersionConflict):
-                kept.stale = True
-                raise conflict(kept.here.schedule, outcome.version)
+    async def write_all(self, kept: Kept, all_of: list[changes.Standing | changes.PlanOccurrences]) -> None:
+        """Write several changes of a schedule that is held; as `write`."""
+        try:
+            asked = (self.ask(change, kept) for change in all_of)
+            for outcome in await asyncio.gather(*asked, return_exceptions=True):
+                if isinstance(outcome, BaseException):
+                    raise outcome
+                if isinstance(outcome, changes.VersionConflict):
+                    raise conflict(kept.here.schedule, outcome.version)
+        except BaseException:
+            kept.stale = True
+            raise
         kept.rest_until = None
 
-    async def ask(self, change: changes.Standing | changes.PlanOccurrences) -> Any:
-        """Write a change and return its outcome."""
-        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-
-        def receive(outcome: Any) -> None:
-            if future.done():
-                return
-            if isinstance(outcome, BaseException):
-                future.set_exception(outcome)
-            else:
-                future.set_result(outcome)
-
-        if isinstance(change, changes.PlanOccurrences):
-            self.writer.plan(change, receive)
-        else:
-            self.writer.standing(change, receive)
-        return await future
+    async def ask(self, change: changes.Standing | changes.PlanOccurrences, kept: Kept | None = None) -> Any:
+        """Write a change and return its outcome; see `timewheel.planning.writing`."""
+        return await ask(self.writer, change, kept)
 
 
 def conflict(schedule: str, version: int) -> VersionConflict:

@@ -10,10 +10,10 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from timewheel.errors import JournalFull, TimewheelError
+from timewheel.model import Now
 from timewheel.planning.carrier import Carrier, Drafted, rule_jobs
 from timewheel.planning.carrying import changes_nothing, left_to_replace
 from timewheel.planning.ends import last_end
@@ -53,6 +53,7 @@ class Rounds:
         self._run = run
         self._heard = heard
         self._in_flight = 0
+        self._receive = self._written  # one bound method for all plans
 
     @property
     def crowded(self) -> bool:
@@ -98,14 +99,14 @@ class Rounds:
         return unfinished
 
     def _plan_some(self, held: deque[tuple[str, Kept]], unfinished: dict[str, list[UnfinishedJob]]) -> None:
-        began = self._clock.boot_us()
+        began, now = self._clock.boot_us(), self._roster.now()
         for _ in range(TURN):
             name, kept = held.popleft()
-            self._plan(name, kept, unfinished.get(name, []))
+            self._plan(name, kept, unfinished.get(name, []), now)
             if not held or self._clock.boot_us() - began > TURN_US:
                 return
 
-    def _plan(self, name: str, kept: Kept, unfinished: list[UnfinishedJob]) -> None:
+    def _plan(self, name: str, kept: Kept, unfinished: list[UnfinishedJob], now: Now) -> None:
         """Plan one schedule; it is given back now, or when its change is written."""
         record, retry = kept.record, kept.retry
         kept.retry = False
@@ -118,7 +119,7 @@ class Rounds:
         elif not retry and (kept.attending or record.state is ScheduleState.PARKED):
             self._roster.give(kept, name)
         else:
-            self._carry_out(name, kept, self._carrier.draft_or_park(kept, unfinished))
+            self._carry_out(name, kept, self._carrier.draft_or_park(kept, unfinished, now), now)
 
     def _pause_may_be_over(self, name: str, kept: Kept, record: ScheduleRecord) -> None:
         if record.until is not None and record.until <= self._roster.now().wall_us:
@@ -135,15 +136,15 @@ class Rounds:
         except Exception as fault:  # noqa: BLE001  it is parked for the same when it is planned
             _log.debug("the schedule %s cannot be read: %s", kept.here.schedule, fault)
 
-    def _carry_out(self, name: str, kept: Kept, drafted: Drafted) -> None:
+    def _carry_out(self, name: str, kept: Kept, drafted: Drafted, now: Now) -> None:
         if changes_nothing(kept.here, drafted.change):
-            wake, now = wake_at(kept.here.position), self._roster.now()
+            wake = wake_at(kept.here.position)
             if wake is not None and wake.at <= now.on(wake.clock):
                 self._roster.rest(kept)  # it says that something has come, and plans nothing
             self._roster.give(kept, name)
             return
         self._in_flight += 1
-        receive = partial(self._written, name, kept, drafted)
+        receive = _Receiver(self._receive, name, kept, drafted)
         try:
             self._roster.writer.plan(drafted.change, receive)
         except JournalFull as full:
@@ -160,6 +161,21 @@ class Rounds:
             kept.stale = True
         self._roster.give(kept, name)
         self._heard()
+
+
+class _Receiver:
+    """Hears the outcome of one plan. One object, where `partial` is three: there are as many as plans that wait."""
+
+    __slots__ = ("_attends", "_change", "_kept", "_name", "_to_end", "_written")
+
+    def __init__(self, written: Callable[[str, Kept, Drafted, Any], None], name: str, kept: Kept, drafted: Drafted):
+        self._written = written
+        self._name = name
+        self._kept = kept
+        self._change, self._to_end, self._attends = drafted
+
+    def __call__(self, outcome: Any) -> None:
+        self._written(self._name, self._kept, Drafted(self._change, self._to_end, self._attends), outcome)
 
 
 def _log_failure(task: asyncio.Task[ScheduleRecord]) -> None:

@@ -29,6 +29,7 @@ from typing import Any, TypeVar
 from timewheel.model import SECOND_US
 from timewheel.ports import Timer
 from timewheel.system import System
+from timewheel.testing.ordered_loop import OrderedLoop
 from timewheel.timeline import Reading
 
 T = TypeVar("T")
@@ -67,7 +68,7 @@ class _JumpingSelector(selectors.BaseSelector):
         return {}
 
 
-class VirtualLoop(asyncio.SelectorEventLoop):
+class VirtualLoop(OrderedLoop):
     """An event loop on a virtual machine's time."""
 
     def __init__(self, machine: VirtualMachine, shuffle: random.Random | None) -> None:
@@ -232,9 +233,8 @@ class VirtualMachine:
             loop.close()
 
 
-def _end_tasks(loop: asyncio.AbstractEventLoop) -> None:
-    tasks = asyncio.all_tasks(loop)
-    for task in tasks:
+def _end_tasks(loop: VirtualLoop) -> None:
+    for task in (tasks := loop.tasks()):
         task.cancel()
     if tasks:
         loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))

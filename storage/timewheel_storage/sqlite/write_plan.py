@@ -123,19 +123,18 @@ class _Wave:
         plans = {place: plan for place, plan in self._plans.items() if place not in self.outcomes}
         if plans:
             do(connection, MOVE_ON, (encode([_move(plan) for plan in plans.values()]),))
-            new = self._add_rows(connection, plans.values())
-            made = {place: [job for job in plan.jobs if job.job_id in new] for place, plan in plans.items()}
+            old = self._add_rows(connection, plans.values())
+            made = {
+                place: [job for job in plan.jobs if job.job_id not in old] if old else plan.jobs
+                for place, plan in plans.items()
+            }
             self._make(connection, stamp, plans, made)
 
     def _add_rows(self, connection: sqlite3.Connection, plans: Iterable[PlanOccurrences]) -> set[int | None]:
-        """Write the rows whose key is new, and say which jobs they made."""
-        rows: dict[tuple[Any, ...], OccurrenceRecord] = {}
-        for plan in plans:
-            for row in plan.rows:
-                rows.setdefault((row.schedule, row.clock, row.first_at, row.turn, row.kind), row)
-        if not rows:
+        """Write the rows whose key is new, and say which jobs are not to be made because theirs is not."""
+        new = [row for plan in plans for row in _apart(plan)]
+        if not new:
             return set()
-        new = list(rows.values())
         encoded = encode([row_values(row) for row in new])
         there = set(rows_of(ask(connection, ROWS_THERE, (encoded,))[0]))
         if there:
@@ -143,7 +142,8 @@ class _Wave:
             encoded = encode([row_values(row) for row in new])
         if new:
             do(connection, ADD_ROWS, (encoded,))
-        return {row.job_id for row in new if row.fate is Fate.JOB}
+        wanted = {row.job_id for plan in plans for row in plan.rows if row.fate is Fate.JOB}
+        return wanted - {row.job_id for row in new if row.fate is Fate.JOB}
 
     def _make(
         self,
@@ -160,8 +160,10 @@ class _Wave:
         self._places.find(connection, (self._request_of[job.job_id] for jobs in made.values() for job in jobs))
         lanes, kinds = self._places.lanes(), self._places.kinds()
         rows: dict[str, list[tuple[Any, ...]]] = {}  # by statement
+        none: list[int] = []  # one for all: nobody changes an outcome
         for place, jobs in made.items():
-            plan, planned = plans[place], Planned([], [], superseded.get(plans[place].schedule, []))
+            plan = plans[place]
+            planned = Planned([], [] if plan.hold else none, superseded.get(plan.schedule, none))
             held = plan.hold and plan.schedule in busy
             for job in jobs:
                 request = self._request_of[job.job_id]
@@ -179,6 +181,16 @@ class _Wave:
             self.outcomes[place] = planned
         for statement, some in rows.items():
             do(connection, statement, (encode(some), stamp.now.wall_us))
+
+
+def _apart(plan: PlanOccurrences) -> Iterable[OccurrenceRecord]:
+    """The rows of a plan, of those with the same key the first."""
+    if len(plan.rows) < 2:
+        return plan.rows
+    rows: dict[tuple[Any, ...], OccurrenceRecord] = {}
+    for row in plan.rows:
+        rows.setdefault((row.schedule, row.clock, row.first_at, row.turn, row.kind), row)
+    return rows.values()
 
 
 def _move(plan: PlanOccurrences) -> tuple[Any, ...]:

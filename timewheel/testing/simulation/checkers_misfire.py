@@ -69,13 +69,13 @@ class MisfireIsExact(Checker):
         if plan.leaves:
             cls.demand(all(row.fate is Fate.SKIPPED for row in rows), "run for an edit", plan.fact)
         elif not plan.turned and plan.before.catch_up_until is not None and misfire.kind is Misfire.ALL:
-            cls._one_by_one(plan, rows, plan.before.catch_up_until)
+            cls._all_of_them(plan, rows, min(plan.before.catch_up_until, plan.at))
         elif plan.slots.count(plan.start, plan.late) == 0:
             cls._none_missed(plan, rows)
         elif misfire.kind is Misfire.SKIP:
             cls._none_of_them(plan, rows)
         elif misfire.kind is Misfire.ALL:
-            cls._all_of_them(plan, rows)
+            cls._all_of_them(plan, rows, plan.late)
         else:
             cls._one_for_them(plan, rows)
 
@@ -116,13 +116,13 @@ class MisfireIsExact(Checker):
             cls.demand(job.origin.catch_up == late, "late, or not", job, plan.fact)
 
     @classmethod
-    def _all_of_them(cls, plan: PlanSeen, rows: list[Row]) -> None:
-        """ALL begins: more than the cap are dropped, and then one after the other."""
-        missed = plan.slots.count(plan.start, plan.late)
+    def _all_of_them(cls, plan: PlanSeen, rows: list[Row], until: int) -> None:
+        """ALL begins, or goes on, by another cap after an edit: more are dropped, and then one after the other."""
+        missed = plan.slots.count(plan.start, until)
         over = max(0, missed - plan.definition.misfire.catch_up_max)
         dropped = sum(row.count for row in rows if row.reason == R.CATCH_UP)
         cls.demand(dropped == over, f"{missed} were missed, and {dropped} dropped", plan.fact)
-        cls._one_by_one(plan, rows[1:] if over else rows, plan.late)
+        cls._one_by_one(plan, rows[1:] if over else rows, until)
 
     @classmethod
     def _one_by_one(cls, plan: PlanSeen, rows: list[Row], until: int) -> None:

@@ -16,6 +16,7 @@ from timewheel.testing.invariants import Violated, demand
 from timewheel.testing.simulation import rebuilt
 from timewheel.testing.simulation.facts import LifeRecord
 from timewheel.testing.simulation.moves import play_move
+from timewheel.testing.simulation.patience import LAST_WORD_S, PEACE_S, STOP_S, ends_within
 from timewheel.testing.simulation.peace import make_peace
 from timewheel.testing.simulation.plan import Life
 from timewheel.testing.simulation.world import EMPTY, STOP, World, zones_called
@@ -23,7 +24,6 @@ from timewheel.testing.simulation.world import EMPTY, STOP, World, zones_called
 LOOK_S = 0.25
 TAKE_OVER_S = 1.3  # a look a second, and what follows
 DRIFT_EVERY_S = 0.2
-LAST_WORD_S = 1  # whoever waited for a scheduler that has stopped has been told by then
 
 
 def lead_life(world: World, life: Life, *, peaceful: bool = False) -> list[LifeRecord]:
@@ -138,7 +138,7 @@ async def _live(world: World) -> bool:
     if scheduler.state is SchedulerState.RUNNING:
         await rebuilt.look(world, scheduler)
         if world.record.peaceful:
-            await make_peace(world, scheduler)
+            await ends_within(PEACE_S, make_peace(world, scheduler), "peace")
     if life.end == "crash" and scheduler.state is SchedulerState.RUNNING:
         world.counts["fault: killed"] += 1
         record.how = "killed"
@@ -178,14 +178,14 @@ async def stop(world: World, scheduler: Scheduler, grace_s: float) -> None:
         raise Violated("I29", f"the scheduler failed, and no fault of this life explains it: {scheduler._cause!r}")
     world.note(STOP)
     record.stopped_us = world.machine.awake_us
-    await scheduler.stop(grace_s)
+    await ends_within(grace_s + STOP_S, scheduler.stop(grace_s), "a stop")
     failed = scheduler.state is SchedulerState.FAILED
     if failed and not world.may_fail():
         raise Violated("I29", f"the scheduler failed while it stopped: {scheduler._cause!r}")
     record.how = "failed" if failed else "stopped"
     await asyncio.sleep(LAST_WORD_S)
-    if world.users.waiting:
-        raise Violated("I29", f"{record.how}, and these callers were not told: {sorted(world.users.waiting.values())}")
+    if left := sorted(world.users.waiting.values()):
+        raise Violated("I29", f"{record.how}, and these callers were not told: {left}")
     await world.rest()
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
+from timewheel.testing.ordered_loop import tasks_of_here
 from timewheel.testing.simulation.moves import MoveKind, What
 
 if TYPE_CHECKING:
@@ -82,6 +82,6 @@ class Meddle(MoveKind):
     @staticmethod
     async def play(world: World, what: What) -> None:
         world.record.meddled = True
-        for task in asyncio.all_tasks():
+        for task in tasks_of_here():
             if task.get_name() == f"timewheel {what['name']}":
                 task.cancel()

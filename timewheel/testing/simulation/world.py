@@ -60,7 +60,7 @@ class World:
         self.alive = False
         self.loop: asyncio.AbstractEventLoop | None = None  # of the life that is led
         self._armed: dict[tuple[str, str], list[Move]] = defaultdict(list)
-        self._moving: set[asyncio.Task[None]] = set()
+        self._moving: dict[asyncio.Task[None], None] = {}  # in the order of their beginning
         self._play_move: Callable[[World, Move], Any] | None = None
 
     # ---- what happens ------------------------------------------------------------------------------------------------
@@ -148,8 +148,8 @@ class World:
     def start(self, move: Move) -> None:
         """Make a move in its time, in a task of its own."""
         task = asyncio.get_running_loop().create_task(self._move(move), name=f"simulated {move.kind}")
-        self._moving.add(task)
-        task.add_done_callback(self._moving.discard)
+        self._moving[task] = None
+        task.add_done_callback(lambda task: self._moving.pop(task, None))
 
     async def _move(self, move: Move) -> None:
         assert self._play_move is not None
@@ -166,7 +166,7 @@ class World:
     def forget_moves(self) -> None:
         """The moves of a life that is over died with it."""
         self._armed.clear()
-        self._moving = set()
+        self._moving = {}
 
     async def rest(self) -> None:
         """Cancel every move that is still being made."""
