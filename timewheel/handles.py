@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+import orjson
+
 from timewheel.model import AttemptRecord, AttemptState, Now, SchedulerState
 from timewheel.times import utc_datetime
 
@@ -25,6 +27,7 @@ class Attempt:
 
     dispatch_lag_s = dispatched_at - scheduled_at, start_lag_s = started_at - scheduled_at, where scheduled_at is the
     due time that this attempt was claimed with. fault, of a failure: TRANSIENT, THROTTLED, PERMANENT or AMBIGUOUS.
+    progress, of the one that runs now: what its handler told `current().progress(...)` last.
     """
 
     number: int
@@ -40,10 +43,11 @@ class Attempt:
     reason: str | None
     policy: str | None
     fault: str | None
+    progress: Any = None
 
 
-def attempt_of(record: AttemptRecord, offset_us: int) -> Attempt:
-    """The public form of an attempt; `offset_us` is wall minus steady at present."""
+def attempt_of(record: AttemptRecord, offset_us: int, progress: str | None = None) -> Attempt:
+    """The public form of an attempt; `offset_us` is wall minus steady at present, `progress` JSON text."""
     scheduled = record.scheduled_at + (offset_us if record.clock else 0)
     return Attempt(
         record.number,
@@ -59,6 +63,7 @@ def attempt_of(record: AttemptRecord, offset_us: int) -> Attempt:
         record.reason,
         record.policy,
         None if record.fault is None else record.fault.upper(),
+        None if progress is None else orjson.loads(progress),
     )
 
 

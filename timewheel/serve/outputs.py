@@ -94,6 +94,7 @@ class AttemptOut(BaseModel):
     error: str | None
     error_kind: Annotated[str | None, Field(description="The exception's type.")]
     fault: Annotated[Fault, Field(description="Of a failure: its class.")]
+    progress: Annotated[Any, Field(description="Of the one that runs now: what its handler told last, in JSON.")]
 
 
 class AttemptsOut(BaseModel):

@@ -97,6 +97,7 @@ def attempt_view(attempt: Attempt) -> dict[str, Any]:
         "error": attempt.error,
         "error_kind": attempt.error_kind,
         "fault": attempt.fault,
+        "progress": _withhold(attempt.progress),
     }
 
 

@@ -16,11 +16,11 @@
 A job that may not be started again is DEAD instead, and the attempt keeps the state it ended in. The reasons, of which
 the first that holds is the job's (of a permanent failure it is that, whatever else holds):
 
+    crash_loop   the crash budget is spent (LOST)
     deadline     the job's deadline has come
     ambiguous    nobody knows whether the work was done (RAISED ambiguous, TIMED_OUT, SHUTDOWN, LOST), and the job is
                  not idempotent: a person has to decide
     exhausted    the retry budget is spent
-    crash_loop   the crash budget is spent
     deadline     the retry, or what a snooze asked for, would come at the deadline or after it
     gave_up      the retry would come later than give_up_after, counted from the first failure
 """
@@ -185,12 +185,12 @@ def decide_lost(counters: Counters, now_steady_us: int, terms: Terms = NO_TERMS)
     """The decision on an attempt whose owner disappeared: due at once, or DEAD."""
     spent = counters._replace(losses=counters.losses + 1)
     reason = None
-    if terms.over(now_steady_us):
+    if spent.losses > LAST_CHANCE_LOSSES:
+        reason = CRASH_LOOP
+    elif terms.over(now_steady_us):
         reason = DEADLINE
     elif not terms.idempotent:
         reason = AMBIGUOUS
-    elif spent.losses > LAST_CHANCE_LOSSES:
-        reason = CRASH_LOOP
     if reason is not None:
         return Decision(AttemptState.LOST, JobState.DEAD, None, *spent, reason, FaultClass.AMBIGUOUS)
     return Decision(AttemptState.LOST, JobState.SCHEDULED, now_steady_us, *spent, None, FaultClass.AMBIGUOUS)
