@@ -163,7 +163,7 @@ PLANTED = {
     "settle without the number": Plant(
         "a late settlement of an earlier attempt ends the one that runs",
         both(
-            edited(write_settle, "SUCCESSES", "AND attempt = r.value ->> 1", ""),
+            edited(write_settle, "SUCCESSES", "AND attempt = r.v ->> 1", ""),
             *(edited(write_settle, name, "AND j.attempt = r.attempt", "") for name in ("PLACES", "ANY_END")),
         ),
     ),

@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 
 SUCCESSES = """
 UPDATE jobs SET
-    state = 3, finished_at = ?2, result = r.value ->> 7, result_omitted = NULL, reason = NULL,
+    state = 3, finished_at = ?2, result = r.v ->> 7, result_omitted = NULL, reason = NULL,
     failures = 0, losses = 0, first_failed_at = NULL,
     attempt_state = 2, judged_by = kind,
-    dispatched_at = r.value ->> 2, started_at = r.value ->> 3, ended_at = r.value ->> 4,
-    dispatch_lag_us = r.value ->> 5, start_lag_us = r.value ->> 6
-FROM json_each(?1) AS r
-WHERE jobs.job_id = r.value ->> 0 AND state = 2 AND attempt = r.value ->> 1 AND attempt_epoch = ?3
+    dispatched_at = r.v ->> 2, started_at = r.v ->> 3, ended_at = r.v ->> 4,
+    dispatch_lag_us = r.v ->> 5, start_lag_us = r.v ->> 6
+FROM (SELECT value AS v FROM json_each(?1) LIMIT -1) AS r  -- a limit, so that a value is asked for once a row
+WHERE jobs.job_id = r.v ->> 0 AND state = 2 AND attempt = r.v ->> 1 AND attempt_epoch = ?3
 """
 
 # What becomes of a job in the long way. r: the Settle; j: its job, before.
