@@ -496,3 +496,23 @@ def test_a_unique_job_that_is_met_is_kept_moved_or_replaced(on_conflict, starts)
 
     floor.play(scene)
     assert floor.when("x") == starts
+
+
+def test_a_job_that_is_told_an_instant_after_its_end_ends_in_time():
+    floor = Floor({"rate": Rate(1, per_s=100)})
+
+    async def scene(scheduler):
+        await scheduler.now("work", "first")
+        given_up = await scheduler.options(deadline_after_s=5).now("work", "given up")
+        expired = await scheduler.options(expires_after_s=7).now("work", "expired")
+        await floor.machine.sleep(4.9)
+        assert (await given_up.refresh()).state == "SCHEDULED"
+        await floor.machine.sleep(0.2)
+        assert (await given_up.refresh()).state == "DEAD"
+        await floor.machine.sleep(2)
+        assert (await expired.refresh()).state == "SKIPPED"
+        last = await scheduler.now("work", "last")
+        await floor.machine.sleep(300)
+        assert (await last.refresh()).state == "COMPLETED"
+
+    floor.play(scene)

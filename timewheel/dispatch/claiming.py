@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from timewheel.dispatch.promises import Promises
     from timewheel.dispatch.ready import Ready
     from timewheel.dispatch.slots import Slots
+    from timewheel.flow import Flow
 
 AHEAD_US = 20_000
 SLACK_US = SECOND_US // 4  # a wall clock set back by less is no step: what had fired by then is claimed all the same
@@ -133,7 +134,8 @@ class Claiming(ABC):
             if isinstance(verdict, Pledge):
                 pledges[candidate.job_id] = verdict
             else:
-                rows.append((candidate.job_id, candidate.due_at, verdict))
+                instant = verdict and _not_after_its_end(verdict, candidate.flow, now)
+                rows.append((candidate.job_id, candidate.due_at, instant))
         if any(row[2] is None for row in rows):
             self._let_go()  # nobody may have counted those that wait, and there are slots
         if rows:
@@ -183,3 +185,11 @@ class Claiming(ABC):
             self._claims.limit_keys(self._key_limits)
         if self.admission.is_to_ask(now.steady_us):
             self._let_go()
+
+
+def _not_after_its_end(instant_us: int, flow: Flow | None, now: Now) -> int:
+    """A steady instant; or, if that comes first, the one at which the job is given up or expires, as the claim sees."""
+    if flow is None:
+        return instant_us
+    ends = [end for end in (flow.deadline, flow.expires_at) if end is not None and end > now.wall_us]
+    return min([instant_us, *(end - now.wall_us + now.steady_us + AHEAD_US for end in ends)])

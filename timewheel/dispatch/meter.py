@@ -11,7 +11,7 @@ meter counts tokens in three kinds besides those that were spent:
 A job that was told nothing waits behind all three, a booked one behind the promised and the late, a late one behind the
 promised alone. So nobody overtakes those who wait, and a job that needs many tokens gets them together.
 
-Who was told an instant is remembered by id, for `MOST_REMEMBERED` jobs a meter; of further ones only until when there
+Who was told an instant is remembered by id, for `MOST_REMEMBERED` jobs in all; of further ones only until when there
 are any: then a job that is due on the steady clock before that counts as one of them. What is forgotten costs moves,
 never a start too many: tokens are taken at the gate, from the bucket alone. Nobody tells of jobs that were cancelled
 meanwhile: they are forgotten `ABSENT_US` after their instant, and all at once when the bucket has been full for
@@ -34,7 +34,7 @@ from timewheel.model import SECOND_US
 if TYPE_CHECKING:
     from timewheel.policies import Rate
 
-MOST_REMEMBERED = 50_000  # jobs that were told an instant, of one meter
+MOST_REMEMBERED = 100_000  # jobs that were told an instant, of all meters together: about 25 MB
 IDLE_US = SECOND_US
 ABSENT_US = 10 * SECOND_US
 
@@ -56,23 +56,45 @@ class _Told(NamedTuple):
     tokens: int
 
 
+class Memory:
+    """How many jobs the meters that share it remember by id."""
+
+    __slots__ = ("jobs",)
+
+    def __init__(self) -> None:
+        self.jobs = 0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no more are to be remembered."""
+        return self.jobs >= MOST_REMEMBERED
+
+
 class _Line:
     """Jobs that were told an instant, in the order in which they were told, and the sum of their tokens."""
 
-    __slots__ = ("tokens", "who")
+    __slots__ = ("_memory", "tokens", "who")
 
-    def __init__(self) -> None:
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
         self.who: OrderedDict[int, _Told] = OrderedDict()  # a plain dict is slow to tell its first after many have gone
         self.tokens = 0
 
     def add(self, job_id: int, told: _Told) -> None:
         self.drop(job_id)
+        self._memory.jobs += 1
         self.who[job_id] = told
         self.tokens += told.tokens
 
     def drop(self, job_id: int) -> None:
         if (told := self.who.pop(job_id, None)) is not None:
+            self._memory.jobs -= 1
             self.tokens -= told.tokens
+
+    def clear(self) -> None:
+        self._memory.jobs -= len(self.who)
+        self.who.clear()
+        self.tokens = 0
 
     def tokens_of(self, job_id: int) -> int:
         """How many of the tokens are this job's."""
@@ -91,13 +113,14 @@ class _Line:
 class Meter:
     """See the module. Instants are steady microseconds."""
 
-    __slots__ = ("_beyond_us", "_booked", "_late", "_unnamed", "bucket", "promised", "rate")
+    __slots__ = ("_beyond_us", "_booked", "_late", "_memory", "_unnamed", "bucket", "promised", "rate")
 
-    def __init__(self, rate: Rate, saved: int | None, now_us: int) -> None:
+    def __init__(self, rate: Rate, saved: int | None, now_us: int, memory: Memory | None = None) -> None:
         self.rate = rate
         self.bucket = bucket_of(rate, saved, now_us)
         self.promised = 0
-        self._booked, self._late = _Line(), _Line()
+        self._memory = memory or Memory()
+        self._booked, self._late = _Line(self._memory), _Line(self._memory)
         self._unnamed = 0  # tokens of those that are not remembered by id
         self._beyond_us = 0  # the last instant that one of those was told
 
@@ -119,7 +142,7 @@ class Meter:
         if self._was_booked(job_id, steady_due_us):
             return self._ready_at(self._late.tokens, tokens, now_us)
         if not self.promised and self.bucket.is_full(now_us - IDLE_US):
-            self._forget_told()
+            self.forget_told()
         return self._ready_at(self._waiting, tokens, now_us)
 
     def turn(self, job_id: int, tokens: int, now_us: int, steady_due_us: int | None = None) -> int:
@@ -135,7 +158,7 @@ class Meter:
         if self._was_told(job_id, steady_due_us):
             self._forget(job_id, tokens, steady_due_us)
             self._late.add(job_id, _Told(instant_us, tokens))
-        elif len(self._booked.who) < MOST_REMEMBERED:
+        elif not self._memory.is_full:
             self._booked.add(job_id, _Told(instant_us, tokens))
         else:
             self._unnamed += tokens
@@ -145,7 +168,7 @@ class Meter:
         """This job waits for another meter, or for a slot: whoever comes later does not overtake it here, and meanwhile
         it reserves nothing."""
         self._forget(job_id, tokens, steady_due_us)
-        if len(self._late.who) < MOST_REMEMBERED:
+        if not self._memory.is_full:
             self._late.add(job_id, _Told(until_us, 0))
 
     # ---- promises ----------------------------------------------------------------------------------------------------
@@ -211,6 +234,8 @@ class Meter:
         if self._beyond_us < now_us - ABSENT_US:
             self._unnamed = 0
 
-    def _forget_told(self) -> None:
-        self._booked, self._late = _Line(), _Line()
+    def forget_told(self) -> None:
+        """Nobody is waited for any more."""
+        self._booked.clear()
+        self._late.clear()
         self._unnamed = self._beyond_us = 0

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from timewheel.dispatch.meter import Meter
+from timewheel.dispatch.meter import Memory, Meter
 
 if TYPE_CHECKING:
     from timewheel.policies import Rate
@@ -24,6 +24,7 @@ class Meters:
     def __init__(self, saved: Mapping[str, int]) -> None:
         self._saved = {name: tat for name, tat in saved.items() if SEPARATOR in name}
         self._meters: dict[str, Meter] = {}
+        self._memory = Memory()
         self._stored = set(self._saved)  # the names that are in the journal
         self._turn = deque(self._saved)  # the names that are in the journal or here: each is looked at in turn
         self._unsaved: dict[str, None] = {}  # those whose state the journal does not hold, or only with promises
@@ -37,7 +38,7 @@ class Meters:
         if meter is None:
             if name not in self._saved:
                 self._turn.append(name)
-            meter = self._meters[name] = Meter(rate, self._saved.pop(name, None), now_us)
+            meter = self._meters[name] = Meter(rate, self._saved.pop(name, None), now_us, self._memory)
         elif meter.rate != rate:
             meter.rerate(rate, now_us)
             self._unsaved[name] = None
@@ -73,7 +74,9 @@ class Meters:
                 self._turn.append(name)
                 continue
             self._saved.pop(name, None)
-            self._meters.pop(name, None)
+            if meter is not None:
+                meter.forget_told()
+                del self._meters[name]
             if name in self._stored:
                 self._stored.discard(name)
                 forgotten[name] = None

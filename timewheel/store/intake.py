@@ -104,13 +104,14 @@ class Intake:
 
     def let_go(self, tasks: Mapping[str, int], receive: Callable[[Mapping[str, int], Any], None]) -> None:
         """Let so many that wait for a slot of each task go on with the next batch; see Heirs.want."""
-        self.heirs.want(tasks, receive)
-        self._wake()
+        if self._failed is None:
+            self.heirs.want(tasks, receive)
+            self._wake()
 
     def limit_keys(self, limits: KeyLimits) -> None:
         """So many jobs with one concurrency key may run from now on: those that wait are looked at once more."""
         self.heirs.key_limits = limits
-        if self.heirs.may_wait:
+        if self.heirs.may_wait and self._failed is None:
             self.heirs.want_everything()
             self._wake()
 
