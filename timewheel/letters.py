@@ -130,10 +130,17 @@ def letter_filter(
     texts = {"queue": queue, "task": task, "tag": tag, "fingerprint": fingerprint}
     for name, value in texts.items():
         if value is not None:
-            printable(name, value, MOST_TEXT)
+            _check_text(name, value)
     since_us = None if since is None else when_us(since, "datetime.now(UTC) - timedelta(seconds={})")
     until_us = None if until is None else when_us(until, "datetime.now(UTC) - timedelta(seconds={})")
     return LetterFilter(queue, task, tag, fingerprint, since_us, until_us)
+
+
+def _check_text(name: str, value: Any) -> None:
+    try:
+        printable(name, value, MOST_TEXT)
+    except InvalidOption as error:
+        raise InvalidOption(str(error), field=name) from None
 
 
 def _flag(name: str, value: Any) -> bool:

@@ -166,6 +166,8 @@ def problem_of(error: errors.TimewheelError) -> Problem:
         return invalid(detail, getattr(error, "field", None))
     if isinstance(error, errors.JobNotFound):
         return Problem(404, "job-not-found", detail, job_id=error.job_id)
+    if isinstance(error, errors.OperationNotFound):
+        return Problem(404, "operation-not-found", detail)
     if isinstance(error, _OF_A_SCHEDULE):
         return _schedule_problem(error)
     if isinstance(error, errors.IdempotencyConflict):
