@@ -5,6 +5,8 @@ How many jobs may run of a task, or with one key, is declared in code: whether s
 
 from __future__ import annotations
 
+import re
+
 from timewheel.flow import Dependencies, DependencyFails, Flow, OnConflict, Uniqueness
 from timewheel.model import FaultClass
 
@@ -21,31 +23,35 @@ def _names(values: type[DependencyFails | OnConflict | FaultClass]) -> str:
     return ", ".join(f"'{value.value}'" for value in values)
 
 
-def _types(path: str) -> str:
-    """The first letters of the types of an array's members."""
-    return f"coalesce((SELECT group_concat(substr(type, 1, 1), '') FROM json_each(j.flow, '{path}')), '')"
+def _are(path: str, types: str) -> str:
+    """Whether an array in a flow has members of these types, each a pattern of the first letters of some."""
+    patterns = re.findall(r"\[\w+\]|\w", types)
+    letters = " || ".join(f"substr(json_type(j.flow, '{path}[{place}]'), 1, 1)" for place in range(len(patterns)))
+    return f"(json_array_length(j.flow, '{path}') = {len(patterns)} AND {letters} GLOB '{types}')"
+
+
+def _all_are(path: str, kind: str) -> str:
+    """Whether all members of an array in a flow are of this type."""
+    return f"NOT EXISTS (SELECT 1 FROM json_each(j.flow, '{path}') WHERE type <> '{kind}')"
 
 
 _SANE_FLOW = f"""
-json_type(j.flow) = 'array' AND {_types("$")} GLOB '[tn]i[in][in][in][tf][tn][an][an]'
-    AND j.flow ->> {_COST} >= 1
+{_are("$", "[tn]i[in][in][in][tf][tn][an][an]")} AND j.flow ->> {_COST} >= 1
     AND (json_type(j.flow, '$[{_UNIQUE}]') = 'null' OR (
-        {_types(f"$[{_UNIQUE}]")} GLOB 'tat[in]' AND {_types(f"$[{_UNIQUE}][{_STATES}]")} NOT GLOB '*[^t]*'
+        {_are(f"$[{_UNIQUE}]", "tat[in]")} AND {_all_are(f"$[{_UNIQUE}][{_STATES}]", "text")}
         AND j.flow ->> '$[{_UNIQUE}][{_ON_CONFLICT}]' IN ({_names(OnConflict)})
     ))
     AND (json_type(j.flow, '$[{_WAIT_FOR}]') = 'null' OR (
-        {_types(f"$[{_WAIT_FOR}]")} = 'at' AND {_types(_AWAITED)} NOT GLOB '*[^i]*'
+        {_are(f"$[{_WAIT_FOR}]", "at")} AND {_all_are(_AWAITED, "integer")}
         AND j.flow ->> '{_POLICY}' IN ({_names(DependencyFails)})
     ))
 """
-_OF_FLOW = f"""
-SELECT j.job_id, j.flow, j.lane, j.state, j.reason FROM jobs AS j
-WHERE j.flow IS NOT NULL AND CASE WHEN json_valid(j.flow) THEN {_SANE_FLOW} END
-"""
 _SHOULD_WAIT = f"""
-SELECT w.value AS on_job, j.job_id FROM ({_OF_FLOW}) AS j CROSS JOIN json_each(j.flow, '{_AWAITED}') AS w
-WHERE j.state = 1 AND j.reason = 'dependency'
+SELECT w.value AS on_job, j.job_id FROM jobs AS j
+CROSS JOIN json_each(CASE WHEN json_valid(j.flow) THEN j.flow END, '{_AWAITED}') AS w
+WHERE j.state = 1 AND j.reason = 'dependency' AND j.flow IS NOT NULL
 """
+_ITS_PARTITION = f"CASE WHEN json_valid(j.flow) THEN j.flow ->> {_PARTITION} END"
 
 JOB_RULES = {
     "has flow control that makes no sense": f"""
@@ -70,11 +76,8 @@ JOB_RULES = {
     """,
     "lies in a lane of a partition that is not its own": f"""
         SELECT j.job_id FROM jobs AS j CROSS JOIN lanes AS l ON l.lane = j.lane
-        WHERE j.flow IS NULL AND l.partition <> ''
-        UNION ALL
-        SELECT j.job_id FROM ({_OF_FLOW}) AS j CROSS JOIN lanes AS l ON l.lane = j.lane
-        WHERE l.partition <> coalesce(j.flow ->> {_PARTITION}, '')
-            AND (j.flow ->> {_PARTITION} IS NULL OR l.partition NOT GLOB '~[0-9][0-9]')
+        WHERE l.partition <> coalesce({_ITS_PARTITION}, '')
+            AND ({_ITS_PARTITION} IS NULL OR l.partition NOT GLOB '~[0-9][0-9]')
     """,
     "was discarded, and is not DEAD": """
         SELECT job_id FROM jobs WHERE discarded_at IS NOT NULL AND state <> 5
