@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from timewheel.model import AttemptState, ClockKind, JobState, Now, WaitingReason
+from timewheel.flow import Flow, OnConflict, Uniqueness
+from timewheel.model import AttemptState, ClockKind, JobRequest, JobState, Now, RetryPolicy, WaitingReason
 from timewheel.schedule_records import Fate, OccurrenceRecord, OriginKind, Position
 from timewheel.store.backlog import PLANNED_ROWS, STANDING_CHANGES, Backlog, claims_of
 from timewheel.store.changes import (
@@ -12,16 +13,23 @@ from timewheel.store.changes import (
     Cancel,
     Claim,
     Claimed,
+    Defer,
     Done,
     DropSchedule,
+    KeyLimits,
     Planned,
     PlanOccurrences,
     Reschedule,
+    SaveLimits,
     Settle,
+    Submit,
+    Submitted,
     TakeOver,
+    Unheld,
     Unhold,
 )
 from timewheel.store.heirs import Heirs
+from timewheel.store.letters import Discard, Replay
 
 SETTLE = Settle(1, 1, 1, AttemptState.SUCCEEDED, JobState.COMPLETED)
 ENDINGS = [
@@ -68,6 +76,9 @@ def test_a_batch_in_which_nothing_ends_takes_none():
         (Planned([], [1], []), True),
         (Claimed([], [1], [2]), False),
         (Claimed([], [], [], [1]), True),
+        (Submitted(1, 0, created=True), False),
+        (Submitted(1, -1, created=False), False),
+        (Submitted(1, -1, created=True), True),
     ],
 )
 def test_it_learns_from_the_outcomes_that_somebody_waits(outcome, waits):
@@ -81,6 +92,146 @@ def test_it_learns_from_the_outcomes_that_somebody_waits(outcome, waits):
 def plan_of(rows):
     row = OccurrenceRecord("s", ClockKind.WALL, 0, 0, 1, 0, OriginKind.RULE, Fate.SKIPPED, 0, "misfire")
     return PlanOccurrences("s", 1, Position(ClockKind.WALL, 0), [row] * rows, [])
+
+
+def submit(on_conflict=None):
+    unique = None if on_conflict is None else Uniqueness("d", ("SCHEDULED",), on_conflict)
+    flow = None if unique is None else Flow(unique=unique)
+    return Submit(JobRequest(1, "t", "[]", "q", 5, ClockKind.WALL, 0, RetryPolicy(), flow=flow))
+
+
+def supersede(value):
+    plan = plan_of(1)
+    plan.supersede = value
+    return plan
+
+
+@pytest.mark.parametrize(
+    ("change", "may_end"),
+    [
+        (submit(), False),
+        (submit(OnConflict.KEEP), False),
+        (submit(OnConflict.REPLACE), True),
+        (supersede(False), False),
+        (supersede(True), True),
+    ],
+)
+def test_what_replaces_or_supersedes_ends_jobs(change, may_end):
+    heirs, entries = Heirs(), batch(change)
+    heirs.may_wait = True
+    heirs.remember(entries)
+    assert (len(entries) == 2) is may_end
+
+
+# ---- waiters of tasks ------------------------------------------------------------------------------------------------
+
+
+class Wanting:
+    """Heirs of whom something is wanted, and what was heard."""
+
+    def __init__(self):
+        self.heirs = Heirs()
+        self.heard = []
+
+    def want(self, **tasks):
+        self.heirs.want(tasks, lambda asked, outcome: self.heard.append((dict(asked), outcome)))
+
+    def batch(self, *changes):
+        """The TakeOver that goes with a batch of these, and the way to say that it was written; or None."""
+        entries = batch(*changes)
+        self.heirs.remember(entries)
+        return entries[-1] if len(entries) > len(changes) else None
+
+
+def test_what_is_wanted_goes_with_the_next_batch_once_and_is_heard_of():
+    wanting = Wanting()
+    assert not wanting.heirs.asks
+    wanting.want(a=1)
+    wanting.want(a=2, b=1)
+    assert wanting.heirs.asks
+    take, receive = wanting.batch(AddEntry("x"))
+    assert take == TakeOver(tasks={"a": 3, "b": 1})
+    receive(Unheld([]))
+    assert wanting.heard == [({"a": 3, "b": 1}, Unheld([]))]
+    assert not wanting.heirs.asks
+    assert wanting.batch(SETTLE) is None
+
+
+def test_what_is_wanted_goes_again_when_its_batch_was_not_written():
+    wanting = Wanting()
+    wanting.want(a=1)
+    wanting.heirs.want_everything()
+    first, _ = wanting.batch()
+    wanting.want(a=1, b=1)
+    assert first == TakeOver(everything=True, tasks={"a": 1})
+    second, receive = wanting.batch()
+    assert second == TakeOver(everything=True, tasks={"a": 2, "b": 1})
+    receive(Unheld([]))
+    assert wanting.heard == [({"a": 2, "b": 1}, Unheld([]))]
+
+
+def test_what_is_wanted_while_a_batch_is_written_goes_with_the_next():
+    wanting = Wanting()
+    wanting.want(a=1)
+    _, receive = wanting.batch()
+    wanting.want(a=5)
+    receive(Unheld([]))
+    assert wanting.batch()[0] == TakeOver(tasks={"a": 5})
+
+
+def test_a_take_over_of_somebody_else_is_not_doubled_and_what_is_wanted_waits():
+    wanting = Wanting()
+    wanting.want(a=1)
+    assert wanting.batch(TakeOver(everything=True)) is None
+    assert wanting.batch()[0] == TakeOver(tasks={"a": 1})
+
+
+def test_every_take_over_goes_by_the_limits_of_keys_as_they_are_now():
+    wanting = Wanting()
+    wanting.heirs.may_wait = True
+    wanting.heirs.key_limits = KeyLimits(tasks={"t": 3})
+    take, receive = wanting.batch(SETTLE)
+    assert take == TakeOver(key_limits=KeyLimits(tasks={"t": 3}))
+    receive(Unheld([]))
+    assert wanting.heard == [], "no task was asked for"
+
+
+# ---- the backlog -----------------------------------------------------------------------------------------------------
+
+
+def test_limits_that_wait_are_written_together_and_the_newer_value_counts():
+    backlog = Backlog()
+    heard = []
+    backlog.put_limits(SaveLimits({"a": 1, "b": 1}), lambda _: heard.append("first"))
+    backlog.put_limits(SaveLimits({"b": 2, "c": None}), lambda _: heard.append("second"))
+    [(change, receive)] = taken = backlog.take()
+    assert change == SaveLimits({"a": 1, "b": 2, "c": None})
+    receive(Done())
+    assert heard == ["second"]
+    backlog.put_limits(SaveLimits({"a": 7}), ignore)
+    backlog.put_back(taken, ())
+    assert backlog.take() == [(SaveLimits({"a": 7, "b": 2, "c": None}), ignore)]
+
+
+def test_deferrals_go_all_at_once_after_the_claims_and_hear_that_the_journal_is_full():
+    backlog = Backlog()
+    for number in range(50):
+        backlog.defers.append((Defer([(number, 0, None)]), ignore))
+    assert len(backlog.take()) == 50
+    backlog.defers.append((Defer([(1, 0, None)]), ignore))
+    assert backlog.take(endings_only=True) == []
+    assert backlog.drop_beginnings() == [(Defer([(1, 0, None)]), ignore)]
+    assert list(backlog) == []
+
+
+def test_a_replay_or_a_discard_waits_for_the_batch_after_another_change_of_its_job():
+    backlog = Backlog()
+    backlog.settles.append((SETTLE, ignore))
+    for change in (Replay(1, 0, "{}"), Discard(1, "{}"), Replay(2, 0, "{}")):
+        backlog.verbs.append((change, ignore))
+    assert [change for change, _ in backlog.take()] == [SETTLE, Replay(2, 0, "{}")]
+    assert [change for change, _ in backlog.take()] == [Replay(1, 0, "{}")]
+    assert [change for change, _ in backlog.take()] == [Discard(1, "{}")]
 
 
 def test_plans_and_edits_take_a_bounded_share_of_a_batch_and_no_plan_overtakes_an_edit():
