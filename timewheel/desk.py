@@ -23,7 +23,7 @@ from timewheel.model import (
 from timewheel.policies import Queue
 from timewheel.replays import Replays
 from timewheel.store.changes import Cancel, Missing, Reschedule
-from timewheel.store.port import JobFilter
+from timewheel.store.port import JobFilter, LetterFilter
 from timewheel.submissions import missing
 from timewheel.times import delay_us, when_us
 
@@ -135,6 +135,7 @@ class Desk(Replays):
             0 if engine is None else engine.worker.busy,
             concurrency,
             state,
+            await self._store.count_letters(LetterFilter()),
         )
 
 

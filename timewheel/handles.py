@@ -152,3 +152,5 @@ class Statistics:
     running: int
     concurrency: int
     state: SchedulerState
+    dead_letters: int = 0
+    operations: int = 0  # on dead letters, that run here

@@ -14,9 +14,10 @@ from timewheel.errors import InvalidOption
 from timewheel.handles import Pages
 from timewheel.hooks import Hook, LetterWatch
 from timewheel.letters import DeadLetters, letter_filter
-from timewheel.model import ClockKind, SchedulerState
+from timewheel.model import ClockKind, Now, SchedulerState
 from timewheel.operation import Operation
 from timewheel.operations import Operations
+from timewheel.queue_states import QueueState, queue_states
 from timewheel.repairs import Repairs
 from timewheel.requests import make_submit
 from timewheel.retention import Pruner
@@ -41,6 +42,24 @@ class Mending(Timetable):
         self._repairs = Repairs(desk, self._store, self._system.clock, self._guard)
         self._retention = retention
         self._watches: list[LetterWatch] = []
+
+    # ---- queues ------------------------------------------------------------------------------------------------------
+
+    async def queues(self) -> list[QueueState]:
+        """Every queue that is declared, was set at run time or has jobs, by name: its limits, and how it stands.
+
+        Takes time in proportion to the journal.
+        """
+        self._guard(False)
+        engine, wall_us = self._engine, self._system.clock.wall_us()
+        now = Now(wall_us, wall_us) if engine is None else engine.now()
+
+        def running(queue: str) -> int:
+            limit = None if engine is None else engine.dispatcher.limits.of(queue)
+            return 0 if limit is None else limit.used - limit.promised
+
+        depths, saved = await self._store.depths(now), await self._store.queues()
+        return queue_states(depths, saved, self._settings.queues, running, now)
 
     # ---- dead letters and operations ---------------------------------------------------------------------------------
 
@@ -72,6 +91,11 @@ class Mending(Timetable):
     def operations(self, *, page_size: int = 100, page_token: str | None = None) -> Pages[Operation]:
         """All operations, newest first: `await` for one Page, `async for` for all. Raises InvalidOption."""
         return self._repairs.all(page_size, page_token)
+
+    @property
+    def operations_running(self) -> int:
+        """How many operations run here at present."""
+        return 0 if self._repairs.operations is None else len(self._repairs.operations)
 
     def audit(self, *, page_size: int = 100, page_token: str | None = None) -> Pages[AuditEntry]:
         """What operators did, and why, newest first: `await` for one Page, `async for` for all. Raises InvalidOption.

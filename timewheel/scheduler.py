@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
 from typing import Any, Literal, TypeVar, Unpack, overload
 
 from timewheel import guidance
@@ -178,7 +179,8 @@ class Scheduler(Mending, Scheduling):
         engine = self._engine
         wall = self._system.clock.wall_us()
         now = Now(wall, wall) if engine is None else engine.now()
-        return await self._desk.statistics(self._state, self._settings.concurrency, now)
+        numbers = await self._desk.statistics(self._state, self._settings.concurrency, now)
+        return replace(numbers, operations=self.operations_running)
 
 
 class Optioned(Scheduling):

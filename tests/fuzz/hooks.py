@@ -52,7 +52,7 @@ RULES = (  # (field, words of the refusal): rules that the document tells in wor
     ("if_version", "name two versions"),
     ("actor|reason|cause_fixed|tag|fingerprint|task|queue", "printable characters"),
     ("since", "is not RFC 3339|out of range|names no instant"),
-    ("rate", "is too fast"),
+    ("rate|key_rate", "is too fast"),
 )
 # So that schedules are really made: one kind of rule for each kind of request, and texts that few would find by chance.
 KINDS = {"ScheduleIn": ("cron",), "PreviewIn": ("every_s",), "ScheduleChangeIn": ("weeks", "anchor")}

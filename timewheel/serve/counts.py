@@ -117,6 +117,9 @@ class Counts:
     def _take_sweep(self, notice: events.SweepFound) -> None:
         self._plain["timewheel_sweep_found_jobs"] += notice.jobs
 
+    def _take_forgotten(self, notice: events.JobsForgotten) -> None:
+        self._plain["timewheel_jobs_forgotten"] += notice.jobs
+
     def _take_trouble(self, _: events.StorageTrouble) -> None:
         self._plain["timewheel_storage_troubles"] += 1
 
@@ -133,6 +136,7 @@ _TAKERS: dict[type, Callable[[Counts, Any], None]] = {
     events.Recovered: Counts._take_recovery,
     events.LateResult: Counts._take_late_result,
     events.SweepFound: Counts._take_sweep,
+    events.JobsForgotten: Counts._take_forgotten,
     events.StorageTrouble: Counts._take_trouble,
 }
 
@@ -141,6 +145,7 @@ _PLAIN = {
     "timewheel_suspended_seconds": "How long the machine slept, in all",
     "timewheel_late_results": "Handlers that ended after they had timed out; what they returned was ignored",
     "timewheel_sweep_found_jobs": "Due jobs that were in no memory queue: a fault of timewheel",
+    "timewheel_jobs_forgotten": "Jobs that retention forgot",
     "timewheel_storage_troubles": "Commits that failed",
 }
 

@@ -101,6 +101,8 @@ def _of_the_moment(known: Statistics) -> Iterator[Metric]:
         "Jobs due in the fullest second of the coming hour",
         known.fullest_second_next_hour,
     )
+    yield _gauge("timewheel_dead_letters", "Dead letters that nobody has discarded", known.dead_letters)
+    yield _gauge("timewheel_operations_running", "Operations on dead letters that run now", known.operations)
     yield _gauge("timewheel_wheel_entries", "Entries in the timing wheels, stale ones included", known.wheel_entries)
     yield _gauge(
         "timewheel_ready_entries", "Due entries that wait in memory for a limit or a worker", known.ready_entries

@@ -57,7 +57,7 @@ class RepairsApi:
         """
         check_open(self._scheduler)
         with naming():
-            rate = None if body.rate is None else _rate(body.rate)
+            rate = None if body.rate is None else rate_of("rate", body.rate)
             operation = await self._letters(body).replay(
                 actor=body.actor,
                 reason=body.reason,
@@ -175,11 +175,12 @@ def naming(otherwise: str | None = None) -> Iterator[None]:
         raise invalid(str(error), "args") from None
 
 
-def _rate(wanted: inputs.RateIn) -> Rate:
+def rate_of(field: str, wanted: inputs.RateIn) -> Rate:
+    """The Rate that was given. Raises Problem naming the field."""
     try:
         return Rate(wanted.count, wanted.per_s, wanted.burst)
     except InvalidOption as error:
-        raise invalid(str(error), "rate") from None
+        raise invalid(str(error), field) from None
 
 
 def _accepted(operation: Operation) -> Response:
