@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from timewheel.dispatch.admission import Admission, Pledge
 from timewheel.dispatch.meter import ABSENT_US, Meter, period_us
+from timewheel.dispatch.meters import Meters
 from timewheel.dispatch.promises import PROMISE_US
 from timewheel.flow import Flow
 from timewheel.model import SECOND_US, ClockKind, Now
@@ -371,6 +372,41 @@ def test_a_task_that_is_declared_later_goes_on_from_what_was_saved():
     second = play.add(2, "a")
     play.run(play.now_us + 50 * SECOND_US)
     assert second.started_us is None
+
+
+def test_what_is_promised_is_saved_anew_until_it_is_spent():
+    meters, rate = Meters({}), Rate(1)
+    meters.of("task\ta", rate, T0).promise(1, 1)
+    meters.changed("task\ta")
+    for later_us in (T0 + SECOND_US, T0 + 9 * SECOND_US):
+        assert meters.to_save(later_us, T0) == {"task\ta": later_us + SECOND_US}
+    meters.promised("task\ta").spend(1, T0 + 5)
+    assert meters.to_save(T0 + 9 * SECOND_US, T0 + 5) == {"task\ta": T0 + 5 + SECOND_US}
+    assert meters.to_save(T0 + 9 * SECOND_US, T0 + 5) == {}
+    assert meters.to_save(T0 + 9 * SECOND_US, T0 + 2 * SECOND_US) == {"task\ta": None}
+    assert meters.to_save(T0 + 9 * SECOND_US, T0 + 2 * SECOND_US) == {}
+
+
+def test_a_waiter_that_is_let_go_and_finds_no_token_leaves_its_slot_to_the_next():
+    admission = Admission({})
+    admission.declared.declare(task_of("a", concurrency=1), task_of("b"))
+    admission.declared.shape("q", Queue(key_rate=Rate(1, per_s=100, burst=2)))
+
+    def judge(number, task, flow=None):
+        candidate = Candidate(number, task, 1, ClockKind.STEADY, T0, 0, 0, flow)
+        return admission.judge(candidate, "q", Now(T0, T0), AHEAD_US)
+
+    keyed = Flow(rate_key="x")
+    first = judge(1, "a", keyed)
+    assert isinstance(first, Pledge)
+    assert judge(2, "a", keyed) is None
+    assert judge(3, "a") is None
+    assert isinstance(judge(4, "b", keyed), Pledge), "it took the last token"
+    admission.ended(first)
+    assert admission.ask(T0) == {"a": 1}
+    admission.answered({"a": 1}, [2], T0)
+    assert isinstance(judge(2, "a", keyed), int)
+    assert admission.ask(T0) == {"a": 1}
 
 
 @pytest.mark.parametrize("slow_us", [0, 50_000])
