@@ -93,12 +93,13 @@ class FlowChanges:
     # ---- what has ended ----------------------------------------------------------------------------------------------
 
     def _replay(self):
-        job_id = self._target(JobState.DEAD, JobState.DEAD, JobState.SKIPPED, JobState.CANCELLED)
+        states = (JobState.DEAD, JobState.SKIPPED, JobState.CANCELLED)
+        job_id = self._target(*states) if self._number(0, 3) else self._target(JobState.COMPLETED)
         due_at = self._now.steady_us + self._one_of((-SECOND_US, 0, 0, 1))
         return job_id and Replay(job_id, due_at, f"[{self.next_id}]", self._maybe(["[[7],{}]"]))
 
     def _discard(self):
-        job_id = self._target(JobState.DEAD)
+        job_id = self._target(JobState.DEAD, which=lambda job: job.discarded_at is None or self._number(0, 3) == 0)
         return job_id and Discard(job_id, f"[{self.next_id}]")
 
     def _forget(self):

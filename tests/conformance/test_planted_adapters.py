@@ -11,14 +11,14 @@ import pytest
 from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from tests.conformance import planted, planted_schedules
+from tests.conformance import planted, planted_flow, planted_schedules
 from tests.conformance.factories import FACTORIES
 from tests.conformance.machine_faults import FaultyMachine
 from timewheel.errors import JournalError
 
 pytestmark = pytest.mark.slow
 
-PLANTED = planted.PLANTED | planted_schedules.PLANTED
+PLANTED = planted.PLANTED | planted_schedules.PLANTED | planted_flow.PLANTED
 BESIDE, ALONE = ("memory", "sqlite in memory"), ("sqlite in memory",)
 OFTEN = 200  # what is found in fewer examples is looked for at every run
 DEEP = os.environ.get("HYPOTHESIS_PROFILE") == "deep"
