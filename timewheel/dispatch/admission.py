@@ -1,4 +1,5 @@
-"""May this job start? The rates of its task and of its keys, and the slots of its task: all of them, or none. Pure.
+"""May this job start? Breakers and budgets, the rates of its task and of its keys, and the slots of its task: all of
+them, or none. Pure.
 
 A job that could be claimed, and that one of these limits concerns, is judged before the claim (`judge`): it gets a
 `Pledge` (a slot and a promise of its tokens) and is claimed, or it is told when to come again, or that it has to wait
@@ -18,6 +19,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from timewheel.dispatch.declared import Declarations, Demand
+from timewheel.dispatch.guards import Guards, Ticket
 from timewheel.dispatch.meters import Meters
 from timewheel.dispatch.slots import COMING_US, Slots
 from timewheel.model import SECOND_US, ClockKind, Now
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from timewheel.flow import Flow
+    from timewheel.safeguards import Dependency
     from timewheel.store.changes import Candidate
 
 LET_GO_US = 60 * SECOND_US  # so long a waiter that was let go has its rank
@@ -33,18 +36,23 @@ MOST_LET_GO = 10_000
 
 
 class Pledge(NamedTuple):
-    """What a job holds from its judgement on: a slot of `slots` (None: it needs none), and promises of tokens."""
+    """What a job holds from its judgement on: a slot of `slots` (None: it needs none), promises of tokens, and what
+    breakers and budgets have to do with it."""
 
     slots: Slots | None
     demands: tuple[Demand, ...]
     edition: int  # of what was declared
+    ticket: Ticket | None = None
 
 
 class Admission:
-    """See the module. `saved`: the journal's values of the rates."""
+    """See the module. `saved`: the journal's values of the rates and breakers."""
 
-    def __init__(self, saved: Mapping[str, int]) -> None:
+    def __init__(
+        self, saved: Mapping[str, int], dependencies: Mapping[str, Dependency] | None = None, now_us: int = 0
+    ) -> None:
         self.declared = Declarations()
+        self.guards = Guards(self.declared, dependencies or {}, saved, now_us)
         self.meters = Meters(saved)
         self.look_at: int | None = None  # steady; when those that were let go are late
         self._let_go: OrderedDict[int, int] = OrderedDict()  # job id -> when it was let go
@@ -57,20 +65,27 @@ class Admission:
         None: it waits for a slot of its task."""
         slots, demands = self.declared.needs(candidate.task, queue, candidate.flow)
         let_go = self._let_go.pop(candidate.job_id, None) is not None
-        instant = self._turn(candidate, demands, now.steady_us, now.steady_us + ahead_us)
+        about = candidate.job_id, candidate.task, queue, candidate.failures, now.steady_us
+        instant = self.guards.turn(*about)
+        if instant is not None:
+            self._stand_aside(candidate, demands, now.steady_us, instant)
+        else:
+            instant = self._turn(candidate, demands, now.steady_us, now.steady_us + ahead_us)
         if instant is not None:
             if let_go and slots is not None:
                 slots.not_yet()
             return instant
         if slots is not None and not slots.take(now.steady_us, let_go=let_go):
-            for meter, rate, tokens in demands:
-                aside = self.meters.of(meter, rate, now.steady_us)
-                aside.stand_aside(candidate.job_id, tokens, now.steady_us, _steady(candidate))
+            self._stand_aside(candidate, demands, now.steady_us, now.steady_us)
             return None
         for meter, rate, tokens in demands:
             self.meters.of(meter, rate, now.steady_us).promise(candidate.job_id, tokens, _steady(candidate))
             self.meters.changed(meter)
-        return Pledge(slots, demands, self.declared.edition)
+        return Pledge(slots, demands, self.declared.edition, self.guards.pledge(*about))
+
+    def _stand_aside(self, candidate: Candidate, demands: tuple[Demand, ...], now_us: int, until_us: int) -> None:
+        for name, rate, tokens in demands:
+            self.meters.of(name, rate, now_us).stand_aside(candidate.job_id, tokens, until_us, _steady(candidate))
 
     def _turn(self, candidate: Candidate, demands: tuple[Demand, ...], now_us: int, until_us: int) -> int | None:
         """When a job is to come again for tokens; None: there are enough by `until_us`. It is booked with the meter
@@ -104,17 +119,23 @@ class Admission:
         return pledge.slots is slots and pledge.demands == demands
 
     def may_enter(self, pledge: Pledge, now_us: int) -> bool:
-        """Whether every token is there."""
+        """Whether every token is there, and every budget has room."""
+        if pledge.ticket is not None and not self.guards.may_enter(pledge.ticket, now_us):
+            return False
         return all(self.meters.promised(name).has(tokens, now_us) for name, _, tokens in pledge.demands)
 
     def enter(self, pledge: Pledge, now_us: int) -> None:
         """The job enters its handler, and takes its tokens. Only when it `may_enter`."""
+        if pledge.ticket is not None:
+            self.guards.keep_promises(pledge.ticket)
         for name, _, tokens in pledge.demands:
             self.meters.promised(name).spend(tokens, now_us)
             self.meters.changed(name)
 
     def promise_again(self, pledge: Pledge, job_id: int, now_us: int) -> None:
         """A job that had taken its tokens goes back to the gate; the tokens stay spent."""
+        if pledge.ticket is not None:
+            self.guards.promise_again(pledge.ticket)
         for name, rate, tokens in pledge.demands:
             self.meters.once_promised(name, rate, now_us).promise(job_id, tokens)
             self.meters.changed(name)
@@ -123,12 +144,16 @@ class Admission:
         """A job with a pledge has not entered, and is not claimed any more."""
         for name, _, tokens in pledge.demands:
             self.meters.promised(name).take_back(job_id, tokens, now_us)
+        if pledge.ticket is not None:
+            self.guards.keep_promises(pledge.ticket)
         self.ended(pledge)
 
     def ended(self, pledge: Pledge) -> None:
         """A job that had entered holds its slot no more."""
         if pledge.slots is not None:
             pledge.slots.give_back()
+        if pledge.ticket is not None:
+            self.guards.left(pledge.ticket)
 
     # ---- waiters -----------------------------------------------------------------------------------------------------
 

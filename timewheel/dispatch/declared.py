@@ -46,6 +46,9 @@ class Declarations:
         self.key_limits: KeyLimits = ONE_OF_A_KEY
         self.slots: dict[str, Slots] = {}  # of tasks, whatever becomes of their declarations
         self.edition = 0
+        self.dependencies: dict[str, str] = {}  # of tasks: what they name
+        self._shut: frozenset[str] = frozenset()
+        self._judges_retries = False
         self._tasks: dict[str, _Declared] = {}
         self._queue_rates: Mapping[str, Rate] = {}
         self._unknown_waiters = False
@@ -67,9 +70,11 @@ class Declarations:
     def _declare(self, task: Task) -> None:
         slots = self._slots_of(task)
         declared = _Declared(task.rate, task.key_rate, None if task.concurrency is None else slots)
-        before = self._tasks.get(task.name, _NOTHING)
+        before = self._tasks.get(task.name, _NOTHING), self.dependencies.pop(task.name, None)
         self._tasks[task.name] = declared
-        if declared != before:
+        if task.dependency is not None:
+            self.dependencies[task.name] = task.dependency
+        if (declared, task.dependency) != before:
             self._changed()
         limits = self.key_limits
         if task.key_concurrency != limits.tasks.get(task.name):
@@ -95,11 +100,19 @@ class Declarations:
         if settings.key_concurrency != limits.queues.get(queue):
             self.key_limits = limits._replace(queues=_with(limits.queues, queue, settings.key_concurrency))
 
+    def guard(self, shut: frozenset[str], *, retries: bool) -> None:
+        """The jobs of tasks that name one of these dependencies are to be judged from now on; and all `retries`."""
+        self._shut, self._judges_retries = shut, retries
+        self._changed()
+
     def _changed(self) -> None:
         self.edition += 1
-        tasks = frozenset(name for name, each in self._tasks.items() if each.rate is not None or each.slots is not None)
+        limited = (name for name, each in self._tasks.items() if each.rate is not None or each.slots is not None)
+        shut = (name for name, dependency in self.dependencies.items() if dependency in self._shut)
+        tasks = frozenset((*limited, *shut))
         keys = bool(self._queue_rates) or any(each.key_rate is not None for each in self._tasks.values())
-        self.governed = Governed(tasks, keys) if tasks or keys else None
+        retries = self._judges_retries
+        self.governed = Governed(tasks, keys, retries) if tasks or keys or retries else None
 
     def needs(self, task: str, queue: str, flow: Flow | None) -> tuple[Slots | None, tuple[Demand, ...]]:
         """The slots and the tokens that a start of such a job takes. A cost over a burst is the burst."""

@@ -186,8 +186,8 @@ class Dispatcher(Claiming):
         elif claimant.early_by(now) > 0:
             self._admit(claimant, now)  # the wall clock was set back while it waited
             return False
-        elif not self._pledge_holds(claimant):
-            self.release(claimant, "limits")  # others were set meanwhile: it is judged by these
+        elif not self._pledge_holds(claimant, now.steady_us):
+            self.release(claimant, "limits")  # others hold by now: it is judged by these
         elif self._promises.hold(claimant.queue, now, rated=_is_rated(claimant)):
             gate.stays(claimant)
             return False
@@ -201,11 +201,14 @@ class Dispatcher(Claiming):
             return False
         return True
 
-    def _pledge_holds(self, claimant: Claimant) -> bool:
+    def _pledge_holds(self, claimant: Claimant, now_us: int) -> bool:
         if claimant.pledge is None and self.declared.governed is None:
             return True
-        job = claimant.job
-        return self.admission.holds_for(claimant.pledge, job.task, claimant.queue, job.flow)
+        job, pledge = claimant.job, claimant.pledge
+        about = job.job_id, job.task, claimant.queue, job.failures, now_us
+        if not self.admission.guards.holds(None if pledge is None else pledge.ticket, *about):
+            return False
+        return self.admission.holds_for(pledge, job.task, claimant.queue, job.flow)
 
     def _enters(self, claimant: Claimant, now_us: int) -> bool:
         """Let a job in that has its slots and its tokens, all of them, and take the tokens; False: not now."""
@@ -216,6 +219,8 @@ class Dispatcher(Claiming):
             return False
         if pledge is not None:
             self.admission.enter(pledge, now_us)
+        if self.admission.guards.counts_starts:
+            self.admission.guards.started(claimant.job.task, claimant.queue, claimant.job.failures, now_us)
         return True
 
     def release(self, claimant: Claimant, reason: str) -> None:

@@ -22,6 +22,7 @@ from timewheel.dispatch.shares import Shares
 if TYPE_CHECKING:
     from timewheel.dispatch.bucket import Bucket
     from timewheel.policies import Queue, Rate
+    from timewheel.safeguards import Dependency
 
 UNLIMITED = 1_000_000
 SPANS = 5
@@ -90,9 +91,10 @@ class Limits:
         queues: Mapping[str, Queue],
         saved: Mapping[str, int],
         now_us: int,
+        dependencies: Mapping[str, Dependency] | None = None,
     ) -> None:
         self._saved = saved
-        self.admission = Admission(saved)
+        self.admission = Admission(saved, dependencies, now_us)
         self.shares = Shares()
         self.whole = Limit(concurrency, bucket_of(rate, saved.get(WHOLE), now_us) if rate else None)
         self._queues: dict[str, Limit] = {}
@@ -109,6 +111,7 @@ class Limits:
     def shape(self, queue: str, settings: Queue, now_us: int) -> None:
         """Give a queue new limits and its weight; what it uses, what it spent and whether it is paused stay."""
         self.admission.declared.shape(queue, settings)
+        self.admission.guards.shape(queue, settings.retry_budget)
         self.shares.weigh(queue, settings.weight)
         limit = self.of(queue)
         limit.concurrency = UNLIMITED if settings.concurrency is None else settings.concurrency
@@ -183,9 +186,9 @@ class Limits:
     def to_save(self, latest_start_us: int, now_us: int) -> dict[str, int | None]:
         """The state of every rate, with promised jobs counted as started (at `latest_start_us`): the strict side.
 
-        Of tasks and keys only those that have changed; None: the journal is to forget it.
+        Of tasks, keys and breakers only those that have changed; None: the journal is to forget it.
         """
-        values = self.admission.meters.to_save(latest_start_us, now_us)
+        values = self.admission.meters.to_save(latest_start_us, now_us) | self.admission.guards.to_save()
         for name, limit in ((WHOLE, self.whole), *self._queues.items()):
             if limit.bucket is not None:
                 values[name] = limit.bucket.promised(latest_start_us, limit.promised)
