@@ -100,6 +100,10 @@ class Client:
         """PUT JSON to a path of the API."""
         return await self._reach("PUT", path, body=body)
 
+    async def patch(self, path: str, body: Any) -> Answer:
+        """PATCH a path of the API with JSON."""
+        return await self._reach("PATCH", path, body=body)
+
     async def delete(self, path: str, version: int | None = None) -> Answer:
         """DELETE a path of the API; with `version` only if what is there has it."""
         headers = {} if version is None else {"If-Match": f'"{version}"'}

@@ -6,7 +6,7 @@ import argparse
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from timewheel.cli import parser_schedules
+from timewheel.cli import parser_repairs, parser_schedules
 from timewheel.cli.parsing import Parser, count, port, positive, run, seconds, verb
 from timewheel.model import JobState
 
@@ -20,6 +20,7 @@ def parser() -> argparse.ArgumentParser:
     commands = top.add_subparsers(metavar="COMMAND", required=True, parser_class=Parser)
     _add_serve(commands)
     _add_jobs(commands)
+    parser_repairs.add(commands)
     parser_schedules.add(commands)
     verify = commands.add_parser("verify", help="check a journal (reads only)", allow_abbrev=False)
     verify.add_argument("--db", default="timewheel.db", metavar="FILE", help="the journal (default: %(default)s)")
@@ -84,6 +85,7 @@ def _add_jobs(commands: Any) -> None:
     cancel = verb(verbs, "cancel", "cancel jobs", _run_cancel)
     cancel.add_argument("id", nargs="+")
     cancel.add_argument("--reason", default="", help="kept with the job")
+    parser_repairs.add_retry(verbs)
     imports = verb(verbs, "import", "schedule the jobs of a file, one JSON object a line", _run_import)
     imports.add_argument("file", metavar="FILE", help="- reads stdin")
     imports.add_argument(
