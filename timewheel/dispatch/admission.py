@@ -166,7 +166,9 @@ class Admission:
         """Whether `ask` may have something to say although nothing has ended since."""
         if self._asked_edition == self.declared.edition and (self.look_at is None or now_us < self.look_at):
             return False
-        self._asked_edition, self.look_at = self.declared.edition, None
+        self._asked_edition = self.declared.edition
+        if self.look_at is not None and now_us >= self.look_at:  # before, those that were let go may still come
+            self.look_at = None
         return True
 
     def answered(self, asked: Mapping[str, int], let_go: Collection[int], now_us: int) -> None:
