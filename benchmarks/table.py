@@ -142,6 +142,18 @@ def _made(row: Row) -> str:
     return f"{row['made_s']} s, longest loop gap {row['gap_ms']} ms"
 
 
+def limits_lines(rows: Sequence[Row]) -> Iterable[Line]:
+    """The cost of each limit, beside none."""
+    none, *limited = rows
+    for row in limited:
+        yield Line(
+            f"durable jobs, at_many, with {row['limit']}",
+            f"{row['jobs_per_s']:,}/s scheduled and run; {row['cpu_us']} µs CPU",
+            f"{none['limit']}: {none['jobs_per_s']:,}/s; {none['cpu_us']} µs CPU",
+            f"{row['ratio']} of the speed, {row['cpu_ratio']} by CPU",
+        )
+
+
 def yes(met: bool) -> str:
     """In words."""
     return "yes" if met else "no"
@@ -154,6 +166,7 @@ LINES: dict[str, Callable[[Sequence[Row]], Iterable[Line]]] = {
     "restart": restart_lines,
     "burst": burst_lines,
     "schedules": schedules_lines,
+    "limits": limits_lines,
 }
 
 

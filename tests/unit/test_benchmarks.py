@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from benchmarks import __main__ as command
-from benchmarks import burst, lag, machine, restart, schedules, table, throughput, wheel
+from benchmarks import burst, lag, limits, machine, restart, schedules, table, throughput, wheel
 
 MACHINE = {"cpu", "cores", "load", "system", "python", "sqlite", "uvloop", "filesystem"}
 
@@ -53,6 +53,15 @@ def test_throughput_without_apscheduler(tmp_path, monkeypatch):
     assert {line.compared for line in lines} == {"APScheduler: not installed"}
     assert [line.aim for line in lines] == ["", "", *["aim 20,000/s"] * 6]
     assert [line.met for line in lines] == ["", "", *["yes"] * 6]
+
+
+def test_limits(tmp_path):
+    rows = limits.measure(limits.Sizes(150, 20, 1_000, 1), tmp_path)
+    assert only_keys(rows) == {"limit", "jobs", "jobs_per_s", "cpu_us", "ratio", "cpu_ratio"}
+    assert [row["limit"] for row in rows] == [*limits.CASES, limits.TOLD]
+    assert rows[0]["ratio"] == rows[0]["cpu_ratio"] == 1
+    lines = lines_of("limits", rows)
+    assert len(lines) == len(rows) - 1
 
 
 def test_lag(tmp_path):
