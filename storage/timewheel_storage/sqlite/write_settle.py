@@ -48,11 +48,13 @@ _STEADY_LANE = """(
 _LANE = f"CASE WHEN {_MOVES} THEN {_STEADY_LANE} ELSE j.lane END"
 _DUE_AT = f"CASE WHEN {_MOVES} THEN r.due_at ELSE j.due_at END"
 _LIVE = "j.state = 2 AND j.attempt = r.attempt AND j.attempt_epoch = r.epoch"
+_TEXTS = "t AS MATERIALIZED (SELECT key, value AS v FROM json_each(?1))"  # a value is asked for once a row
 _PRECONDITIONS = f"""
-WITH r AS MATERIALIZED (
-    SELECT key, value ->> 0 AS job_id, value ->> 1 AS attempt, value ->> 2 AS epoch, value ->> 3 AS state,
-        value ->> 4 AS due_at
-    FROM json_each(?1)
+WITH {_TEXTS},
+r AS MATERIALIZED (
+    SELECT key, v ->> 0 AS job_id, v ->> 1 AS attempt, v ->> 2 AS epoch, v ->> 3 AS state,
+        v ->> 4 AS due_at
+    FROM t
 ),
 s AS (
     SELECT r.key, j.lane AS old_lane, {_FINAL} AS final, {_MOVES} AS moves, {_LANE} AS lane, {_DUE_AT} AS due_at
@@ -73,14 +75,15 @@ WHERE s.lane IS NULL GROUP BY l.queue, l.priority, l.partition ORDER BY min(s.ke
 """
 
 ANY_END = f"""
-WITH r AS MATERIALIZED (
-    SELECT value ->> 0 AS job_id, value ->> 1 AS attempt, value ->> 2 AS epoch, value ->> 3 AS state,
-        value ->> 4 AS due_at, value ->> 5 AS attempt_state, value ->> 6 AS failures, value ->> 7 AS losses,
-        value ->> 8 AS first_failed_at, value ->> 9 AS reason, value ->> 10 AS dispatched_at,
-        value ->> 11 AS started_at, value ->> 12 AS finished_at, value ->> 13 AS dispatch_lag_us,
-        value ->> 14 AS start_lag_us, value ->> 15 AS result, value ->> 16 AS result_omitted,
-        value ->> 17 AS error, value ->> 18 AS error_kind, value ->> 19 AS fault, value ->> 20 AS fingerprint
-    FROM json_each(?1)
+WITH {_TEXTS},
+r AS MATERIALIZED (
+    SELECT v ->> 0 AS job_id, v ->> 1 AS attempt, v ->> 2 AS epoch, v ->> 3 AS state,
+        v ->> 4 AS due_at, v ->> 5 AS attempt_state, v ->> 6 AS failures, v ->> 7 AS losses,
+        v ->> 8 AS first_failed_at, v ->> 9 AS reason, v ->> 10 AS dispatched_at,
+        v ->> 11 AS started_at, v ->> 12 AS finished_at, v ->> 13 AS dispatch_lag_us,
+        v ->> 14 AS start_lag_us, v ->> 15 AS result, v ->> 16 AS result_omitted,
+        v ->> 17 AS error, v ->> 18 AS error_kind, v ->> 19 AS fault, v ->> 20 AS fingerprint
+    FROM t
 )
 UPDATE jobs AS j SET
     state = {_FINAL}, lane = {_LANE}, due_at = {_DUE_AT},
