@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, Unpack, ove
 
 from timewheel.blocking_handles import BlockingJob, BlockingQuery, BlockingQueue, Call
 from timewheel.blocking_recurring import BlockingRecurrent, BlockingRecurring, BlockingSchedule, BlockingScheduleQuery
+from timewheel.blocking_repairs import BlockingRepairs
 from timewheel.errors import NotStarted, WrongThread
 from timewheel.handles import Draft
 from timewheel.job import Job
@@ -141,7 +142,7 @@ class BlockingOptioned(BlockingScheduling):
         self._call = call
 
 
-class Blocking(BlockingScheduling, BlockingRecurring):
+class Blocking(BlockingScheduling, BlockingRecurring, BlockingRepairs):
     """See the module. `scheduler.blocking` is one; its verbs raise WrongThread on the scheduler's own loop."""
 
     def __init__(self, home: Any) -> None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Generic, TypeVar
 
 from timewheel.handles import Attempt, Page, Pages
 from timewheel.job import Job, result_of
 from timewheel.lists import BulkCancel, JobQuery
-from timewheel.model import CancelAnswer, RescheduleAnswer
+from timewheel.model import CancelAnswer, DiscardAnswer, ReplayAnswer, RescheduleAnswer
 from timewheel.policies import Rate
 from timewheel.snapshot import Snapshot
 
@@ -40,6 +40,27 @@ class BlockingJob(Snapshot[R_co], Generic[R_co]):
     def reschedule(self, when: datetime | float | timedelta) -> RescheduleAnswer:
         """Move it."""
         answer: RescheduleAnswer = self._call(self._job.reschedule(when))
+        return answer
+
+    def replay(
+        self,
+        *,
+        actor: str,
+        reason: str,
+        cause_fixed: str | bool,
+        args: Sequence[Any] | None = None,
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> ReplayAnswer:
+        """Run it again."""
+        verb = self._job.replay
+        answer: ReplayAnswer = self._call(
+            verb(actor=actor, reason=reason, cause_fixed=cause_fixed, args=args, kwargs=kwargs)
+        )
+        return answer
+
+    def discard(self, *, actor: str, reason: str) -> DiscardAnswer:
+        """Take a dead letter out of the list."""
+        answer: DiscardAnswer = self._call(self._job.discard(actor=actor, reason=reason))
         return answer
 
     def wait(self, timeout_s: float | None = None) -> BlockingJob[R_co]:

@@ -27,7 +27,7 @@ class OperationDesk(Protocol):
         """See Operation.stop."""
 
 
-class Operation:
+class OperationSnapshot:
     """A replay or a discard of many dead letters, as far as it was when this snapshot was made. Instants are in UTC.
 
     It goes on after a restart. `matched` is how many dead letters it was asked for; of those that it has come to,
@@ -35,20 +35,20 @@ class Operation:
     `failed` of its canaries did not complete. Of a dry run only `matched` means anything: it is kept nowhere.
     """
 
-    __slots__ = ("_desk", "_progress", "dry_run", "record")
+    __slots__ = ("_progress", "desk", "dry_run", "record")
 
     def __init__(self, desk: OperationDesk, record: OperationRecord, *, dry_run: bool = False) -> None:
-        self._desk = desk
+        self.desk = desk
         self._progress = Progress.of(record.progress)
         self.record = record
         self.dry_run = dry_run
 
     def __repr__(self) -> str:
         what = "dry run" if self.dry_run else self.id
-        return f"<Operation {what} {self.kind} {self.state} {self.done} of {self.matched}>"
+        return f"<{type(self).__name__} {what} {self.kind} {self.state} {self.done} of {self.matched}>"
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Operation) and self.record == other.record
+        return isinstance(other, OperationSnapshot) and self.record == other.record
 
     def __hash__(self) -> int:
         return hash(self.record.number)
@@ -133,17 +133,26 @@ class Operation:
         """When its progress was last written."""
         return utc_datetime(self.record.updated_at)
 
+
+class Operation(OperationSnapshot):
+    """A replay or a discard of many dead letters, as far as it was when this snapshot was made, and its verbs.
+
+    These are coroutines of the scheduler's own event loop; other threads use the operations of `scheduler.blocking`.
+    """
+
+    __slots__ = ()
+
     async def refresh(self) -> Operation:
         """A new snapshot."""
-        return self if self.dry_run else await self._desk.fetch(self.record.number)
+        return self if self.dry_run else await self.desk.fetch(self.record.number)
 
     async def wait(self, timeout_s: float | None = None) -> Operation:
         """Wait until it is DONE or STOPPED and return that snapshot; None waits for ever. Raises WaitTimeout."""
-        return self if self.dry_run else await self._desk.wait(self, timeout_s)
+        return self if self.dry_run else await self.desk.wait(self, timeout_s)
 
     async def stop(self, *, actor: str, reason: str) -> Operation:
         """Have it stop after its present step, which is seconds away at most; what it has done stays done.
 
         Once this returns, that is durable. Harmless when it is over already. Raises InvalidOption, JournalUnknown.
         """
-        return self if self.dry_run else await self._desk.stop(self.record.number, actor, reason)
+        return self if self.dry_run else await self.desk.stop(self.record.number, actor, reason)

@@ -14,17 +14,22 @@ from timewheel import (
     Calendar,
     Civil,
     Cron,
+    DeadLetters,
+    DiscardAnswer,
     Draft,
     Every,
     Gap,
     Job,
     JobState,
     Misfire,
+    Operation,
     Overlap,
     Permanent,
     Query,
     Queue,
     Rate,
+    ReplayAnswer,
+    Retention,
     Retry,
     Schedule,
     Scheduler,
@@ -268,3 +273,22 @@ def schedules_from_a_thread() -> None:
     assert_type(schedule.pause().resume().update(Every(5)).id, str)
     scheduler.blocking.recurring(id="b", priority=1).every(60, in_a_thread, 1, b=2.0)
     assert_type([one.state for one in scheduler.blocking.schedules(state="ACTIVE")], list[ScheduleState])
+
+
+async def repairs(job: Job[str]) -> None:
+    Scheduler("memory://", retention=Retention(completed_s=3600, queues={"mail": Retention(dead_s=timedelta(days=9))}))
+    letters = scheduler.dead_letters(task="t", since=datetime.now(UTC), until=1_800_000_000, page_size=10)
+    assert_type(letters, DeadLetters)
+    async for letter in letters:
+        assert_type(letter, Job[Any])
+    operation = await letters.replay(actor="ada", reason="r", cause_fixed=True, canary=3, rate=Rate(5), dry_run=True)
+    assert_type(operation, Operation)
+    assert_type(await operation.wait(timeout_s=5), Operation)
+    assert_type(await letters.discard(actor="ada", reason="r"), Operation)
+    assert_type(await job.replay(actor="ada", reason="r", cause_fixed="mended", args=[1], kwargs={}), ReplayAnswer)
+    assert_type(await job.discard(actor="ada", reason="r"), DiscardAnswer)
+    ended: list[Operation] = [each async for each in scheduler.operations()]
+    assert_type(await ended[0].stop(actor="ada", reason="r"), Operation)
+    scheduler.on_dead_letters(print, rate_per_min=5, size=None)
+    for each in scheduler.blocking.dead_letters():
+        assert_type(each.replay(actor="ada", reason="r", cause_fixed=True), ReplayAnswer)

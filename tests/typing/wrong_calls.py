@@ -120,3 +120,12 @@ async def recurring(schedule: Schedule[str]) -> None:
     scheduler.schedules(state="RUNNING")  # WRONG no such state of a schedule
     narrow: Schedule[int] = await scheduler.cron("@daily", plain, 42)  # WRONG type of the schedule
     print(narrow)  # noqa: T201
+
+
+async def repairs(job: Job[str]) -> None:
+    await job.replay(actor="ada", reason="r")  # WRONG nothing is said of the cause
+    await job.replay("ada", "r", True)  # WRONG by name only
+    await job.discard(actor="ada")  # WRONG no reason
+    await scheduler.dead_letters().replay(actor="a", reason="r", cause_fixed=True, rate=5)  # WRONG type
+    scheduler.dead_letters(state="DEAD")  # WRONG they are all dead
+    Scheduler("memory://", retention=3600)  # WRONG type
