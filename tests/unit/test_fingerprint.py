@@ -6,6 +6,7 @@ import asyncio
 import json
 import re
 import sys
+import sysconfig
 import types
 from collections.abc import Callable
 from typing import Any
@@ -40,6 +41,7 @@ OURS = code("timewheel.targets.http", "def request(fn, *args): return fn(*args)\
 USER = code("app.billing", "def charge(fn, *args): return fn(*args)\ndef refund(fn, *args): return fn(*args)\n"
             "def fail(): raise OSError('x')\nclass Card:\n  def pay(self, fn): return fn()",
             "/srv/app/billing.py")  # fmt: skip
+TOP = code("timewheel", "def fail(): raise OSError('x')", "/srv/app/timewheel/__init__.py")
 NAMELESS = code("app.nameless", "def call(fn): return fn()", "/srv/app/nameless.py")
 NAMELESS["__name__"] = 7
 
@@ -64,6 +66,29 @@ def test_without_code_of_the_user_that_of_others_counts_and_ours_last() -> None:
     assert place(OURS["request"], INSTALLED["call"], INSTALLED["fail"]) == "requests.api:fail"
     assert place(OURS["request"], json.loads, "{") == "json.decoder:JSONDecoder.raw_decode"
     assert place(OURS["request"], OURS["fail"]) == "timewheel.targets.http:fail"
+    assert place(INSTALLED["call"], OURS["request"], OURS["fail"]) == "requests.api:call"
+    assert place(INSTALLED["call"], TOP["fail"]) == "requests.api:call"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "<frozen importlib._bootstrap>",
+        r"C:\app\venv\Lib\site-packages\requests\api.py",
+        "/usr/lib/python3/dist-packages/requests/api.py",
+        f"{sysconfig.get_path('stdlib')}/json/decoder.py",
+    ],
+)
+def test_what_was_installed_is_nobodys_code(path: str) -> None:
+    library = code("library", "def fail(): raise OSError('x')", path)
+    assert place(USER["charge"], library["fail"]) == "app.billing:charge"
+    assert place(library["fail"]) == "library:fail"
+
+
+@pytest.mark.parametrize("path", ["/srv/site-packages-of-mine/x.py", "/srv/frozen/x.py", "<string>", "x.py"])
+def test_what_only_looks_like_it_is_the_users(path: str) -> None:
+    module = code("app.x", "def fail(): raise OSError('x')", path)
+    assert place(USER["charge"], module["fail"]) == "app.x:fail"
 
 
 def test_a_module_without_a_name_is_a_place_too() -> None:
@@ -90,6 +115,17 @@ def test_messages_lines_and_release_paths_do_not_count() -> None:
     prints = {fingerprint(raised(module["fail"], n), TASK) for module in (before, after) for n in (1, 2)}
     assert len(prints) == 1
     assert re.fullmatch("[0-9a-f]{16}", prints.pop())
+
+
+def test_a_traceback_goes_before_the_task() -> None:
+    error = raised(USER["fail"])
+    assert fingerprint(error, TASK) == fingerprint(error, "tasks:other") != fingerprint(OSError("x"), TASK)
+
+
+def test_a_failure_may_count_as_another_kind_or_be_no_exception() -> None:
+    error = raised(USER["fail"])
+    assert fingerprint(error, TASK, "TimeoutError") == fingerprint_of("TimeoutError", "app.billing:fail")
+    assert fingerprint(None, TASK, "TimeoutError") == fingerprint_of("TimeoutError", TASK)
 
 
 def test_the_class_counts() -> None:

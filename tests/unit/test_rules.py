@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from timewheel.checks import shown
 from timewheel.errors import InvalidOption
 from timewheel.model import SECOND_US, FaultClass
 from timewheel.work.classify import (
@@ -105,6 +106,18 @@ def test_a_table_may_name_what_is_no_exception_of_applications_and_whole_groups(
     assert classify(KeyboardInterrupt(), judge) == THROTTLED
 
 
+def test_a_rule_that_says_throttled_reads_when_to_come_back() -> None:
+    error = HttpError(500)
+    error.headers = {"Retry-After": "Mon, 05 Jan 2026 00:01:00 GMT"}  # type: ignore[attr-defined]
+    verdict = Verdict(VerdictKind.THROTTLED, 60 * SECOND_US)
+    assert classify(error, classifier({HttpError: "THROTTLED"}), 1_767_571_200 * SECOND_US) == verdict
+
+
+def test_any_status_may_be_named() -> None:
+    judge = classifier({100: "PERMANENT", 599: "AMBIGUOUS"})
+    assert [classify(HttpError(status), judge) for status in (100, 599)] == [PERMANENT, AMBIGUOUS]
+
+
 def test_later_changes_of_a_table_do_not_count() -> None:
     table: dict[Any, str] = {ValueError: "PERMANENT"}
     judge = classifier(table)
@@ -156,7 +169,12 @@ def test_nonsense_is_told_of_once_for_each_task(answer: Any, caplog: pytest.LogC
         for judge in (first, first, second):
             assert classify(HttpError(429, 7), judge) == RETRYABLE
     assert len(caplog.records) == 2
-    assert "answered" in caplog.text
+    said = caplog.records[0].getMessage()
+    assert said.startswith("classify: ")
+    assert shown(answer) in said
+    assert said.endswith(
+        "is not one of TRANSIENT, THROTTLED, PERMANENT, AMBIGUOUS or None: such failures count as TRANSIENT"
+    )
 
 
 async def async_judge(error: BaseException) -> str:
@@ -170,7 +188,9 @@ async def async_judge(error: BaseException) -> str:
         ("PERMANENT", "classify='PERMANENT': it must be a dict, like {ValueError: 'PERMANENT', 429: 'THROTTLED'}"),
         (ValueError, "it must be a dict"),
         ([ValueError], "it must be a dict"),
-        (async_judge, "write it with def, not async def"),
+        (async_judge, "async_judge at 0x"),
+        (async_judge, "it must answer at once; write it with def, not async def"),
+        ({404: "NEVER"}, "classify: 404: 'NEVER' must be one of TRANSIENT, THROTTLED, PERMANENT, AMBIGUOUS"),
         ({ValueError: "PERMANANT"}, "classify: ValueError: 'PERMANANT' must be one of TRANSIENT, THROTTLED, PERMANENT, "
          "AMBIGUOUS; did you mean 'PERMANENT'?"),
         ({ValueError: None}, "classify: ValueError: None must be one of"),

@@ -26,12 +26,14 @@ _INSTALLED = frozenset({"site-packages", "dist-packages"})
 _STDLIB = tuple({sysconfig.get_path(name).replace("\\", "/") + "/" for name in ("stdlib", "platstdlib")})
 
 
-def fingerprint(error: BaseException, otherwise: str) -> str:
+def fingerprint(error: BaseException | None, otherwise: str, kind: str | None = None) -> str:
     """The fingerprint of a failure. Never raises.
 
-    `otherwise` names the place of an exception without a traceback, like one that a call itself raised: the task.
+    `otherwise` is its place where there is no traceback, as of a call that failed itself, or no exception at all: the
+    task. `kind` is what it counts as, where that is not the exception's class.
     """
-    return fingerprint_of(kind_of(error), place_of(error.__traceback__) or otherwise)
+    place = None if error is None else place_of(error.__traceback__)
+    return fingerprint_of(kind or ("" if error is None else kind_of(error)), place or otherwise)
 
 
 def fingerprint_of(kind: str, place: str) -> str:

@@ -112,10 +112,7 @@ def _at(thing: Any, path: Path) -> Any:
 
 
 def _status_at(error: BaseException, path: Path) -> int | None:
-    value = _at(error, path)
-    if isinstance(value, bool) or not isinstance(value, int):
-        return None
-    status = int.__index__(value)
+    status = int.__index__(_at(error, path))  # raises for what is no int
     return status if 100 <= status <= 599 else None
 
 

@@ -9,7 +9,7 @@ from timewheel.failures import error_text
 from timewheel.model import AttemptState, JobState, Now
 from timewheel.store.changes import Settle
 from timewheel.work.classify import classify
-from timewheel.work.fingerprint import fingerprint_of, kind_of, place_of
+from timewheel.work.fingerprint import fingerprint
 from timewheel.work.lifecycle import NO_TERMS, Counters, Decision, Ending, EndingKind, Terms
 from timewheel.work.run import Run, Stopping
 from timewheel.work.runner import is_cancellation
@@ -29,6 +29,9 @@ class Ledger(Protocol):
 
     def settle(self, change: Settle, queue: str, *, catch_up: bool = False) -> None:
         """Have a settlement written. `catch_up`: its lags say nothing of how punctual this process is."""
+
+    def ended(self, claimant: Claimant, decision: Decision) -> None:
+        """An attempt has ended so."""
 
     def slot_free(self, claimant: Claimant) -> None:
         """A job that passed the gate has ended, its handler too: it holds its slots no more."""
@@ -99,10 +102,9 @@ def settlement(
 
 def _tell_error(change: Settle, run: Run, decision: Decision, error: BaseException | None) -> None:
     """What went wrong, in words, and, of a failure, its class and its fingerprint."""
-    kind = place = said = None
+    kind = said = None
     if error is not None:
         change.error_kind, change.error = error_text(error, MOST_ERROR)
-        kind, place = kind_of(error), place_of(error.__traceback__)
     if decision.attempt_state is AttemptState.TIMED_OUT:
         kind, said = "TimeoutError", run.expired
     elif decision.attempt_state is AttemptState.RELEASED and decision.fault is not None:
@@ -110,7 +112,7 @@ def _tell_error(change: Settle, run: Run, decision: Decision, error: BaseExcepti
     if said is not None:  # and then what it raised when it was stopped, and where
         change.error_kind, change.error = kind, f"{said}\n{change.error or ''}".strip()[:MOST_ERROR]
     if decision.fault is not None:
-        change.fault, change.fingerprint = decision.fault.value, fingerprint_of(str(kind), place or run.task.name)
+        change.fault, change.fingerprint = decision.fault.value, fingerprint(error, run.task.name, kind)
 
 
 def release_of(claimant: Claimant, reason: str, state: JobState, now: Now, epoch: int) -> Settle:

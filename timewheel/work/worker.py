@@ -177,6 +177,7 @@ class Worker:
         change = settlement(run, decision, now, self._ledger.epoch, error, value)
         origin = run.job.origin
         self._ledger.settle(change, run.claimant.queue, catch_up=origin is not None and origin.catch_up)
+        self._ledger.ended(run.claimant, decision)
 
     def _expired(self, run: Run, why: str) -> None:
         if run.settled or run.expired is not None:
