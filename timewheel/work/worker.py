@@ -1,8 +1,9 @@
 """The worker: bounded runs, their limits of time, and the settlement of each.
 
 For every job that passed the gate it finds the task, loads the arguments, has the runner enter the handler, and turns
-the ending into one Settle by `lifecycle`. A handler that cannot be stopped after its timeout keeps its slot: the job is
-WAITING (overrun), or DEAD, until the handler ends at last; what it returns then is recorded as ignored.
+the ending into one Settle by `lifecycle`. The `watch` tells when a handler has reached one of its limits; one that
+cannot be stopped then keeps its slot: the job is WAITING (overrun), or DEAD where it is not tried again, until the
+handler ends at last; what it returns then is recorded as ignored.
 """
 
 from __future__ import annotations
@@ -159,6 +160,7 @@ class Worker:
 
     def _judge(self, run: Run, ending: Ending, now: Now, *, overrun: bool = False) -> Decision:
         counters, terms = counters_of(run), terms_of(run, now)
+        run.retry_after_us = 0 if ending.verdict is None else ending.verdict.delay_us
         return decide(ending, counters, run.job.retry, now.steady_us, self._chance(), terms=terms, overrun=overrun)
 
     def _finish(
@@ -177,7 +179,7 @@ class Worker:
         change = settlement(run, decision, now, self._ledger.epoch, error, value)
         origin = run.job.origin
         self._ledger.settle(change, run.claimant.queue, catch_up=origin is not None and origin.catch_up)
-        self._ledger.ended(run.claimant, decision)
+        self._ledger.ended(run.claimant, decision, run.retry_after_us)
 
     def _expired(self, run: Run, why: str) -> None:
         if run.settled or run.expired is not None:
