@@ -1,9 +1,8 @@
 """The worker: bounded runs, their limits of time, and the settlement of each.
 
 For every job that passed the gate it finds the task, loads the arguments, has the runner enter the handler, and turns
-the ending into one Settle by `lifecycle`. The `watch` tells when a handler has reached one of its limits; one that
-cannot be stopped then keeps its slot: the job is WAITING (overrun), or DEAD where it is not tried again, until the
-handler ends at last; what it returns then is recorded as ignored.
+the ending into one Settle by `lifecycle`. A handler that cannot be stopped at one of its limits (see `watch`) keeps its
+slot: the job is WAITING (overrun), or DEAD, until it ends at last; what it returns then is recorded as ignored.
 """
 
 from __future__ import annotations
