@@ -67,6 +67,7 @@ if typing.TYPE_CHECKING:
     from timewheel.recurrence.interval import Every
     from timewheel.recurrence.periods import Civil
     from timewheel.retention_rules import Retention
+    from timewheel.safeguards import Breaker, Dependency, RetryBudget
     from timewheel.schedule import Schedule
     from timewheel.schedule_records import ScheduleState
     from timewheel.scheduler import Scheduler
@@ -75,11 +76,13 @@ if typing.TYPE_CHECKING:
 
 __all__ = [
     "Ambiguous",
+    "Breaker",
     "Calendar",
     "CancelAnswer",
     "Civil",
     "Cron",
     "DeadLetters",
+    "Dependency",
     "DiscardAnswer",
     "Draft",
     "Every",
@@ -127,6 +130,7 @@ __all__ = [
     "ResultOmitted",
     "Retention",
     "Retry",
+    "RetryBudget",
     "Schedule",
     "ScheduleExists",
     "ScheduleIdRequired",
@@ -171,6 +175,9 @@ _HOMES = {
     "Civil": "recurrence.periods",
     "Operation": "operation",
     "Retention": "retention_rules",
+    "Breaker": "safeguards",
+    "Dependency": "safeguards",
+    "RetryBudget": "safeguards",
     "Schedule": "schedule",
     "ScheduleState": "schedule_records",
     "Scheduler": "scheduler",

@@ -23,7 +23,7 @@ from timewheel.model import (
 from timewheel.policies import Queue
 from timewheel.replays import Replays
 from timewheel.store.changes import Cancel, Missing, Reschedule
-from timewheel.store.port import JobFilter, LetterFilter
+from timewheel.store.port import EntryRow, JobFilter, LetterFilter
 from timewheel.submissions import missing
 from timewheel.times import delay_us, when_us
 
@@ -114,6 +114,15 @@ class Desk(Replays):
     def query(self, which: JobFilter, page_size: int, page_token: str | None) -> JobQuery:
         """A list of jobs, newest first."""
         return job_query(self, self._store, lambda: self._guard(False), which, (page_size, page_token))
+
+    def running(self) -> Engine:
+        """The engine of a scheduler that runs. Raises NotStarted, NotOwner, SchedulerFailed."""
+        return self._running()
+
+    async def entries_of(self, kind: str, *, before: int | None = None, limit: int = 100) -> list[EntryRow]:
+        """See Store.entries_of."""
+        self._guard(False)
+        return await self._store.entries_of(kind, before=before, limit=limit)
 
     async def set_queue(self, queue: str, *, paused: bool | None = None, limits: Queue | None = None) -> None:
         """Pause, resume or resize a queue; see QueueHandle."""

@@ -19,6 +19,7 @@ from timewheel.dispatch.limits import Limits
 from timewheel.dispatch.ready import Ready
 from timewheel.errors import JournalUnavailable, NotStarted
 from timewheel.events import Notices
+from timewheel.guard_keeper import GuardKeeper
 from timewheel.housekeeper import Housekeeper
 from timewheel.known import Known
 from timewheel.ledger import Ledger
@@ -86,8 +87,6 @@ class Engine:
         self._counter += 1
         return self.epoch << 40 | self._counter
 
-    # ---- start -------------------------------------------------------------------------------------------------------
-
     def owner(self) -> Owner:
         """Who asks for the journal."""
         return Owner(self._clock.boot_id, self._clock.boot_us(), self._clock.wall_us())
@@ -124,7 +123,8 @@ class Engine:
         self._known = Known(self._registry, await store.importable())
         settings = self._settings
         saved = await store.limits()
-        limits = Limits(settings.concurrency, settings.rate, settings.queues, saved, now().steady_us)
+        wide, steady_us = settings.concurrency, now().steady_us
+        limits = Limits(wide, settings.rate, settings.queues, saved, steady_us, settings.dependencies)
         self.dispatcher = Dispatcher(Ready(), limits, now, clock, self)
         self.ticker = Ticker(clock, now, self.dispatcher.fire, lambda: self._clocks.look(), AHEAD_US)
         self.loader = Loader(store, self.ticker, self.dispatcher.queued, now, clock, self.notices, self._in_trouble)
@@ -145,6 +145,7 @@ class Engine:
         self.verbs = replacing.verbs = Verbs(self.dispatcher, self.worker, self.committer)
         if (watchdog := self._system.watchdog()) is not None:
             self._pulse = Pulse(clock, watchdog, self.notices)
+        self.guards = GuardKeeper(self.dispatcher, self.committer, self.notices, now)
         self.queues = QueueKeeper(self.dispatcher, self.committer, settings.queues, now)
         self.queues.restore(await store.queues())
 

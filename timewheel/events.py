@@ -92,6 +92,14 @@ class JobsForgotten(NamedTuple):
     jobs: int
 
 
+class BreakerChanged(NamedTuple):
+    """The breaker of a dependency went from one state to another (names of BreakerState)."""
+
+    dependency: str
+    before: str
+    after: str
+
+
 class SweepFound(NamedTuple):
     """Due jobs that were in no memory queue; they were put there. Always a fault of timewheel."""
 
@@ -116,6 +124,7 @@ Notice: TypeAlias = (
     | Recovered
     | LateResult
     | JobsForgotten
+    | BreakerChanged
     | SweepFound
     | StorageTrouble
 )

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from timewheel.checks import printable, shown
 from timewheel.errors import InvalidOption, InvalidRule
 from timewheel.policies import Queue, Rate, as_rate
+from timewheel.safeguards import Dependency
 from timewheel.zones import zone
 
 PERIODIC = 'write @scheduler.periodic("*/5 * * * *"), or with a rule like Every(60)'
@@ -92,6 +94,20 @@ def queues(value: Any) -> Mapping[str, Queue]:
     for name, settings in value.items():
         if not isinstance(name, str) or not isinstance(settings, Queue):
             raise InvalidOption(f"queues: {name!r}: {settings!r} must be a name and a Queue, like Queue(concurrency=2)")
+    return dict(value)
+
+
+def dependencies(value: Any) -> Mapping[str, Dependency]:
+    """What protects dependencies, by name. Raises InvalidOption."""
+    if value is None:
+        return {}
+    like = 'like {"stripe": Dependency(breaker=Breaker(failures=10))}'
+    if not isinstance(value, Mapping):
+        raise InvalidOption(f"dependencies={shown(value)}: it must map names to Dependency, {like}")
+    for name, settings in value.items():
+        if not isinstance(settings, Dependency):
+            raise InvalidOption(f"dependencies: {shown(name)}: {shown(settings)} must be a Dependency, {like}")
+        printable("dependencies", name, 100)
     return dict(value)
 
 

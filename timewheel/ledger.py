@@ -34,6 +34,7 @@ class Ledger:
         self.closed = False
         self.interrupted = interrupted
         self.slot_free = dispatcher.ended
+        self.ended = dispatcher.attempt_ended
         self._committer = committer
         self._dispatcher = dispatcher
         self._consequences = consequences

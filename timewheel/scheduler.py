@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeVar, Unpack, overload
 from timewheel import guidance
 from timewheel.blocking import Blocking
 from timewheel.connect import Durability, connect
+from timewheel.dependencies import DependencyHandle
 from timewheel.desk import Desk
 from timewheel.desk import number_of as _number_of
 from timewheel.handles import Draft, Statistics
@@ -21,6 +22,7 @@ from timewheel.policies import Queue, Rate
 from timewheel.queues import QueueHandle
 from timewheel.requests import make_submit
 from timewheel.retention_rules import Retention, as_retention
+from timewheel.safeguards import Dependency
 from timewheel.scheduling import Scheduling
 from timewheel.settings import Manners, Settings
 from timewheel.store.changes import Submit
@@ -37,6 +39,7 @@ class Scheduler(Mending, Scheduling):
     owns the journal: "raise" JournalOwned, or "wait" in STANDBY, where reads work, and take over when the owner ends.
     `durability`: "power" (acknowledged jobs survive power loss) or "process" (they survive SIGKILL). `rate`,
     `concurrency` and `queues` limit how many jobs start and run; `threads` is how many sync handlers run at once.
+    `dependencies`: what protects those that tasks name (a Dependency each; one that is not named here: Dependency()).
     `tz` is the zone of recurring rules that name none. `imports`: modules to import at start, so that their tasks are
     known. `prune`: the start ends schedules that code once declared (`periodic`) and now does not. `retention`: how
     long jobs that have ended are kept (a Retention; without one for ever). `on_failure(cause)` is called when the
@@ -56,6 +59,7 @@ class Scheduler(Mending, Scheduling):
         concurrency: int = 100,
         threads: int = 8,
         queues: Mapping[str, Queue] | None = None,
+        dependencies: Mapping[str, Dependency] | None = None,
         tz: str = "UTC",
         imports: Collection[str] = (),
         prune: bool = False,
@@ -68,6 +72,7 @@ class Scheduler(Mending, Scheduling):
             guidance.whole("concurrency", concurrency, 100_000),
             guidance.whole("threads", threads, 1_000),
             guidance.queues(queues),
+            guidance.dependencies(dependencies),
         )
         store = connect(url_or_store, durability) if isinstance(url_or_store, str) else url_or_store
         super().__init__(store, system or System(), settings, Manners(when_owned == "wait", tuple(imports), on_failure))
@@ -160,6 +165,10 @@ class Scheduler(Mending, Scheduling):
         """The jobs that match, newest first: `await` for one Page, `async for` for all. Raises InvalidOption."""
         which = JobFilter(states_of(state, JobState), queue, task, tag, idempotency_key, schedule)
         return self._desk.query(which, page_size, page_token)
+
+    def dependency(self, name: str) -> DependencyHandle:
+        """A dependency that tasks name: how its breaker and its retry budget stand, and a person's override."""
+        return DependencyHandle(self._desk, name)
 
     def queue(self, name: str) -> QueueHandle:
         """A queue, to pause, resume and resize it."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from timewheel.policies import Queue, Rate
+    from timewheel.safeguards import Dependency
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +19,7 @@ class Settings:
     concurrency: int
     threads: int
     queues: Mapping[str, Queue]
+    dependencies: Mapping[str, Dependency]
 
 
 @dataclass(frozen=True, slots=True)

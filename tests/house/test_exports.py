@@ -13,12 +13,13 @@ from timewheel import errors
 PUBLIC = re.findall(
     r"\w+",
     """
-    Ambiguous Calendar CancelAnswer Civil Cron DeadLetters DiscardAnswer Draft Every Fold ForkedScheduler Gap
+    Ambiguous Breaker Calendar CancelAnswer Civil Cron DeadLetters Dependency DiscardAnswer Draft Every Fold
+    ForkedScheduler Gap
     IdempotencyConflict InvalidOption InvalidRule InvalidTask InvalidTime Job JobCancelled JobDead JobNotFound
     JobSkipped JobState JournalBusy JournalCorrupt JournalError JournalFull JournalNewer JournalOwned
     JournalTruncated JournalUnavailable JournalUnknown JournalUnsafe Misfire NotInJob NotOwner NotSerializable
     NotStarted Operation OperationNotFound Overlap Overloaded Page PartlyScheduled Permanent Query Queue Rate
-    ReplayAnswer RescheduleAnswer ResultOmitted Retention Retry Schedule ScheduleExists ScheduleIdRequired
+    ReplayAnswer RescheduleAnswer ResultOmitted Retention Retry RetryBudget Schedule ScheduleExists ScheduleIdRequired
     ScheduleNotFound ScheduleState Scheduler SchedulerFailed Snooze Throttled TimewheelError Transient Unique
     UniqueConflict VersionConflict WaitTimeout WrongThread current
 """,

@@ -25,6 +25,8 @@ MAY_ACT = {
     "timewheel.errand",
     "timewheel.operations",
     "timewheel.queue_keeper",
+    "timewheel.guard_keeper",
+    "timewheel.dependencies",
     "timewheel.retention",
     "timewheel.hooks",
     "timewheel.running",

@@ -6,8 +6,8 @@ window, and starts for a tenth less, at the most: so the law holds in every wind
 
     retries  <=  share * starts + at_least          (the starts are all, that retry's included)
 
-Retries beyond it are told instants at which to come again, a tenth of the window from now and later. Nothing is saved:
-after a restart the window is empty, and `at_least` may start.
+Retries beyond it are told instants at which to come again, from a tenth of the window from now on, for a window long,
+twice as often as retries may start. Nothing is saved: after a restart the window is empty, and `at_least` may start.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from timewheel.checks import microseconds
-from timewheel.dispatch.spread import Spread
+from timewheel.dispatch.spread import GAP_US, Spread
 
 if TYPE_CHECKING:
     from timewheel.safeguards import RetryBudget
@@ -43,7 +43,9 @@ class Budget:
         if self._allows(self.promised, now_us):
             return None
         self.deferred += 1
-        return self.spread.tell(job_id, now_us + self._window_us // TENTHS, self._window_us)
+        allowed = int(self._share * self.counts(now_us)[0]) + self.settings.at_least
+        gap_us = max(GAP_US, self._window_us // (2 * max(1, allowed)))
+        return self.spread.tell(job_id, now_us + self._window_us // TENTHS, self._window_us, gap_us)
 
     def promise(self) -> None:
         """A retry is going to start."""

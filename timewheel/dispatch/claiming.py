@@ -17,7 +17,7 @@ from timewheel.dispatch.admission import Pledge
 from timewheel.dispatch.gate import Claimant
 from timewheel.dispatch.last_chance import LastChance
 from timewheel.errors import JournalFull
-from timewheel.model import LAST_CHANCE_LOSSES, SECOND_US, Now
+from timewheel.model import BUDGET_STATES, LAST_CHANCE_LOSSES, SECOND_US, AttemptState, Now
 from timewheel.store.changes import Candidate, Claim, Claimed, Defer, Governed, Unheld
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from timewheel.dispatch.ready import Ready
     from timewheel.dispatch.slots import Slots
     from timewheel.flow import Flow
+    from timewheel.work.lifecycle import Decision
 
 AHEAD_US = 20_000
 SLACK_US = SECOND_US // 4  # a wall clock set back by less is no step: what had fired by then is claimed all the same
@@ -166,6 +167,17 @@ class Claiming(ABC):
         self.admission.ended(pledge)
         if pledge.slots is not None:
             self._let_go(pledge.slots)
+
+    def attempt_ended(self, claimant: Claimant, decision: Decision, retry_after_us: int) -> None:
+        """An attempt that had entered has ended so: a success or a failure of what its task depends on, or neither."""
+        job, state = claimant.job, decision.attempt_state
+        if job.task in self.declared.dependencies and (state in BUDGET_STATES or state is AttemptState.SUCCEEDED):
+            now_us = self._now().steady_us
+            self.admission.guards.ended(job.job_id, job.task, decision.fault, now_us, retry_after_us)
+
+    def save_limits(self) -> None:
+        """What is saved of limits has changed although nothing is claimed."""
+        self._promises.save(self._now())
 
     # ---- waiters -----------------------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ MOST_REMEMBERED = 100_000
 
 
 class Spread:
-    """Tells instants `GAP_US` apart, and remembers who waits (of more than MOST_REMEMBERED no further ones)."""
+    """Tells instants, and remembers who waits (of more than MOST_REMEMBERED no further ones)."""
 
     __slots__ = ("_next_us", "_told")
 
@@ -19,12 +19,15 @@ class Spread:
         self._next_us = 0
         self._told: dict[int, int] = {}  # job id -> when it comes again
 
-    def tell(self, job_id: int, from_us: int, span_us: int) -> int:
-        """The next instant that is free from `from_us` on; when they are taken for `span_us`, from the front again."""
+    def tell(self, job_id: int, from_us: int, span_us: int, gap_us: int = GAP_US) -> int:
+        """The next instant that is free from `from_us` on; when they are taken for `span_us`, from the front again.
+
+        The following one is free `gap_us` later.
+        """
         instant = max(from_us, self._next_us)
         if instant > from_us + span_us:
             instant = from_us
-        self._next_us = instant + GAP_US
+        self._next_us = instant + gap_us
         if job_id in self._told or len(self._told) < MOST_REMEMBERED:
             self._told[job_id] = instant
         return instant

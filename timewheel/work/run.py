@@ -38,6 +38,7 @@ class Run:
         "job",
         "kwargs",
         "pulse",
+        "retry_after_us",
         "settled",
         "started",
         "stopping",
@@ -61,6 +62,7 @@ class Run:
         self.begun = False  # its handler's code was called
         self.expired: str | None = None  # which of its limits ended it, in words
         self.settled = False
+        self.retry_after_us = 0  # what its handler said when it was throttled
         self.watched = self.job.timeout_us is not None or self.job.flow is not None  # most runs have no limit
         self.timer: Timer | None = None  # of its timeout, then of what it gets to end
         self.pulse: Timer | None = None  # of the next look at its heartbeat

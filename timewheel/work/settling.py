@@ -30,8 +30,8 @@ class Ledger(Protocol):
     def settle(self, change: Settle, queue: str, *, catch_up: bool = False) -> None:
         """Have a settlement written. `catch_up`: its lags say nothing of how punctual this process is."""
 
-    def ended(self, claimant: Claimant, decision: Decision) -> None:
-        """An attempt has ended so."""
+    def ended(self, claimant: Claimant, decision: Decision, retry_after_us: int) -> None:
+        """An attempt has ended so; `retry_after_us`: how long a throttled one was told to wait."""
 
     def slot_free(self, claimant: Claimant) -> None:
         """A job that passed the gate has ended, its handler too: it holds its slots no more."""
