@@ -112,7 +112,7 @@ class Decision(NamedTuple):
     `due_at` is steady microseconds: of a SCHEDULED job, when it is due next, where None means that it keeps the due_at
     and the clock it has (so a release never makes it early); of a WAITING one, the retry it gets once it may go on.
     `reason` says why the job waits or is dead; of a RELEASED attempt, why it was given back. `fault` is the class of a
-    failure, None when the attempt did not fail; `retry_after_us` how long a throttled one was told to wait.
+    failure, None when the attempt did not fail.
     """
 
     attempt_state: AttemptState
@@ -123,7 +123,6 @@ class Decision(NamedTuple):
     first_failed_at: int | None
     reason: str | None = None
     fault: FaultClass | None = None
-    retry_after_us: int = 0
 
 
 _FAULTS = {
@@ -207,8 +206,7 @@ def _raised(case: _Case, verdict: Verdict) -> Decision:
         dead = JobState.DEAD
         return Decision(AttemptState.FAILED_PERMANENT, dead, None, *case.spent(), PERMANENT, FaultClass.PERMANENT)
     at_least_us = min(verdict.delay_us, MAX_RETRY_AFTER_US)
-    failed = _failed(case, AttemptState.FAILED_RETRYABLE, _FAULTS[verdict.kind], at_least_us=at_least_us)
-    return failed._replace(retry_after_us=at_least_us)
+    return _failed(case, AttemptState.FAILED_RETRYABLE, _FAULTS[verdict.kind], at_least_us=at_least_us)
 
 
 def _failed(
