@@ -168,7 +168,7 @@ class Consequences:
 def _ended_by(outcome: Outcome) -> tuple[tuple[JobState, int], ...]:
     """How many jobs became final by this change, without an attempt of their own ending."""
     if isinstance(outcome, Submitted):
-        return () if outcome.replaced is None else ((JobState.CANCELLED, 1),)
+        return ((JobState.CANCELLED, outcome.ended + (outcome.replaced is not None)),)
     if isinstance(outcome, Claimed):
         return (JobState.SKIPPED, len(outcome.skipped)), (JobState.DEAD, len(outcome.given_up))
     if isinstance(outcome, Planned):

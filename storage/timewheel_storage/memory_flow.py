@@ -76,9 +76,10 @@ class Submits(Verbs):
         if submit.importable:
             journal.put(journal.importable, job.task, None)
         lane = self._lane_number(job) if job.state is JobState.SCHEDULED else -1
+        made = ch.Submitted(job.job_id, lane, created=True, ended=job.state in FINAL_STATES)
         if replaced is None:
-            return ch.Submitted(job.job_id, lane, created=True)
-        return ch.Submitted(job.job_id, lane, True, replaced.job_id, replaced.state is JobState.SCHEDULED)
+            return made
+        return made._replace(replaced=replaced.job_id, replaced_was_scheduled=replaced.state is JobState.SCHEDULED)
 
     def _key_is_held(self, request: JobRequest) -> ch.Outcome | None:
         """What a request is answered whose idempotency key another job holds."""

@@ -181,6 +181,7 @@ class Submitted(NamedTuple):
     created: bool
     replaced: int | None = None  # the job that was cancelled for it
     replaced_was_scheduled: bool = False  # it lay in the due index: its entry in memory, if any, is now stale
+    ended: bool = False  # it was made, and ended CANCELLED at once with those that it waits for
 
 
 class UniqueMet(NamedTuple):

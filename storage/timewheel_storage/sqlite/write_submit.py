@@ -8,7 +8,7 @@ from timewheel.flow import NO_FLOW
 from timewheel.model import job_text
 from timewheel.store.changes import Outcome, Reschedule, Rescheduled, Submit, Submitted, UniqueMet
 from timewheel_storage.sqlite.admission import PLAINLY, Admission, pairs
-from timewheel_storage.sqlite.codes import SCHEDULED, WAITING, damaged, do, encode
+from timewheel_storage.sqlite.codes import CANCELLED, SCHEDULED, WAITING, damaged, do, encode
 from timewheel_storage.sqlite.kinds import Memory, add_importable
 from timewheel_storage.sqlite.places import Places
 from timewheel_storage.sqlite.records import origin_text
@@ -162,7 +162,9 @@ class Submits:
         ]
         for place, made in self._admission.made.items():
             lane = lanes[place] if made.state == SCHEDULED else -1
-            outcomes[place] = Submitted(self._requests[place].job_id, lane, True, *(made.replaced or ()))
+            replaced, was_scheduled = made.replaced or (None, False)
+            ended = made.state == CANCELLED
+            outcomes[place] = Submitted(self._requests[place].job_id, lane, True, replaced, was_scheduled, ended)
         for place, outcome in (self._admission.refused | self._moved).items():
             outcomes[place] = outcome
         return outcomes
