@@ -27,6 +27,7 @@ from timewheel.store.changes import (
     Settled,
     Unheld,
 )
+from timewheel.testing.simulation.book_flow import FlowBook
 from timewheel.testing.simulation.facts import Carried, Dropped, Fact, Freed, Over, Put, Requested
 
 Unfinished = dict[str, list[UnfinishedJob]]
@@ -38,6 +39,8 @@ class Book:
     def __init__(self, elapsed_us: Callable[[], int], add: Callable[[Fact], None]) -> None:
         self._elapsed_us = elapsed_us
         self._add = add
+        self.flow = FlowBook(elapsed_us, add)
+        self._seen: dict[Any, Any] = {}
         self.schedules: dict[str, ScheduleRecord] = {}
         self.changed_us: dict[str, int] = {}  # when a schedule was made or dropped last
         self.said: dict[str, set[tuple[int, str]]] = defaultdict(set)  # version and definition, as ever written
@@ -59,6 +62,7 @@ class Book:
 
     async def before(self, store: Any, changes: Sequence[Change]) -> Unfinished:
         """Before a batch is written: the unfinished jobs of the schedules that it plans."""
+        self._seen = await self.flow.before(store, changes)
         names = sorted({change.schedule for change in changes if isinstance(change, PlanOccurrences)})
         return await store.unfinished(names) if names else {}
 
@@ -70,6 +74,7 @@ class Book:
         left = await store.unfinished(names) if names else {}
         for change, outcome in zip(changes, outcomes, strict=True):
             self._heard(change, outcome, now, (busy, left))
+        await self.flow.after(store, changes, outcomes, now, self._seen)
 
     def _heard(self, change: Change, outcome: Outcome, now: Now, jobs: tuple[Unfinished, Unfinished]) -> None:
         elapsed_us = self._elapsed_us()
@@ -86,7 +91,8 @@ class Book:
         elif isinstance(outcome, Unheld):
             self._add(Freed(elapsed_us, tuple(job_id for _, _, job_id in outcome.places)))
         elif _is_over(outcome):
-            self._add(Over(elapsed_us, outcome.job_id, now))
+            state = outcome.job_state if isinstance(outcome, Settled) else JobState.CANCELLED
+            self._add(Over(elapsed_us, outcome.job_id, now, state))
         elif isinstance(outcome, Cancelled) and outcome.answer is CancelAnswer.REQUESTED:
             self._add(Requested(elapsed_us, outcome.job_id))
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
-from timewheel.events import AttemptsEnded, JobsEnded, JobsScheduled
 from timewheel.model import BUDGET_STATES, LAST_CHANCE_LOSSES, AttemptState, JobState
 from timewheel.store.changes import KEY_KEEPING_US
 from timewheel.testing import invariants
-from timewheel.testing.simulation.checking import Checker, job_of, tagged
-from timewheel.testing.simulation.facts import Answered, Asked, LifeRecord
+from timewheel.testing.invariants_flow import final_jobs_only_run_again
+from timewheel.testing.simulation.checking import Checker, job_of, reruns_of, tagged
+from timewheel.testing.simulation.facts import Answered, LifeRecord
+from timewheel.testing.simulation.facts_flow import Rerun
 
 if TYPE_CHECKING:
     from timewheel.testing.simulation.world import World
@@ -35,9 +36,7 @@ class Kept(Checker):
     @classmethod
     def _given_up(cls, world: World, record: LifeRecord) -> None:
         tags = {tag for tag, job in tagged(world, record) if job.idempotency_key is None}
-        tags |= {
-            fact.tag for fact in world.log if isinstance(fact, Asked) and "key" in world.users.asked.get(fact.tag, {})
-        }
+        tags |= {tag for tag, what in world.users.asked.items() if not what.keys().isdisjoint(("key", "unique"))}
         for fact in world.log[record.begin : record.end]:
             if isinstance(fact, Answered) and fact.how == "gave up" and fact.verb == "submit":
                 cls.demand(fact.tag in tags, f"the submission of {fact.tag} was withdrawn with its caller", fact)
@@ -114,8 +113,13 @@ class LegalSteps(Checker):
 
     @classmethod
     def life_over(cls, world: World, record: LifeRecord) -> None:
-        """A final job is as it was."""
-        invariants.final_jobs_stay(record.before, record.after)
+        """A final job is as it was, unless somebody has it run again, or discards it."""
+        final_jobs_only_run_again(record.before, record.after)
+        again = {fact.job_id for fact in world.log[record.begin : record.end] if isinstance(fact, Rerun)}
+        for job_id, old in record.before["jobs"].items():
+            new = record.after["jobs"][job_id]
+            stays = not old.state.final or old.version == new.version or job_id in again
+            cls.demand(stays, "final, and changed without a replay", old, new)
 
 
 class Numbered(Checker):
@@ -155,9 +159,11 @@ class CrashBudget(Checker):
     @classmethod
     def life_over(cls, world: World, record: LifeRecord) -> None:
         """The counters are the sums of the attempts, and DEAD jobs have spent what their reason says."""
+        again = reruns_of(world, record.end)
         spent: dict[int, Counter[AttemptState]] = defaultdict(Counter)
-        for (job_id, _), attempt in record.after["attempts"].items():
-            spent[job_id][attempt.state] += 1
+        for (job_id, number), attempt in record.after["attempts"].items():
+            if job_id not in again or number > again[job_id][-1].attempt:
+                spent[job_id][attempt.state] += 1
         for job_id, job in record.after["jobs"].items():
             states = spent[job_id]
             failures = sum(states[state] for state in BUDGET_STATES)
@@ -167,7 +173,8 @@ class CrashBudget(Checker):
             last_loss = job.losses == LAST_CHANCE_LOSSES + 1
             cls.demand(job.losses <= LAST_CHANCE_LOSSES + 1, "lost too often", job)
             crash_loop = job.state is JobState.DEAD and job.reason == "crash_loop"
-            cls.demand(crash_loop == last_loss or job.state is JobState.CANCELLED, "a crash loop, or none", job)
+            otherwise = job.state is JobState.CANCELLED or job.reason in ("deadline", "ambiguous")
+            cls.demand(crash_loop == last_loss or otherwise, "a crash loop, or none", job)
             if job.state is JobState.DEAD:
                 cls._reason(job, states)
 
@@ -178,7 +185,7 @@ class CrashBudget(Checker):
         cls.demand(permanent == (reason == "permanent"), "permanent, or not", job)
         if reason == "exhausted":
             cls.demand(spent == job.retry.max_attempts, "not exhausted", job)  # type: ignore[attr-defined]
-        known = ("permanent", "exhausted", "gave_up", "crash_loop")
+        known = ("permanent", "exhausted", "gave_up", "crash_loop", "deadline", "ambiguous")
         cls.demand(reason in known, "DEAD for no reason that exists here", job)
 
 
@@ -217,32 +224,3 @@ class OnlyWhatWasRead(Checker):
             new = record.after["jobs"][job_id]
             touched = old.state in (JobState.ACTIVE, JobState.WAITING)
             cls.demand(old == new or touched, "changed by a recovery", old, new)
-
-
-class Numbers(Checker):
-    """What was counted is what the journal holds."""
-
-    number = "I30"
-    sentence = "Metrics equal the journal at quiescence"
-
-    @classmethod
-    def life_over(cls, world: World, record: LifeRecord) -> None:
-        """In a clean life the notices add up to the difference of the dumps."""
-        if not record.clean:
-            return
-        made = sum(sum(each.queues.values()) for each in record.notices if isinstance(each, JobsScheduled))
-        new = record.after["jobs"].keys() - record.before["jobs"].keys()
-        cls.demand(made == len(new), f"{made} jobs were counted, {len(new)} were made")
-        ends: Counter[JobState] = Counter()
-        for each in record.notices:
-            if isinstance(each, AttemptsEnded):
-                ends.update(state for state in each.job_states if state.final)
-            elif isinstance(each, JobsEnded):
-                ends[each.state] += each.jobs
-        before = record.before["jobs"]
-        final = Counter(
-            job.state
-            for job_id, job in record.after["jobs"].items()
-            if job.state.final and not (job_id in before and before[job_id].state.final)
-        )
-        cls.demand(ends == final, f"counted {dict(ends)}, the journal has {dict(final)}")

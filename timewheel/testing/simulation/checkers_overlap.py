@@ -170,37 +170,6 @@ class OverlapReasons(Checker):
                 cls.demand(recently or row.job_id in waits, "joined one that does not wait", row, fact)
 
 
-class Keys(Checker):
-    """Of all jobs with one concurrency key one runs at a time."""
-
-    number = "I18"
-    sentence = "Never do two handlers run whose jobs have one concurrency key"
-
-    @classmethod
-    def life_over(cls, world: World, record: LifeRecord) -> None:
-        """Each start of this life."""
-        running: dict[str, Began] = {}
-        for fact in world.log[record.begin : record.end]:
-            if not isinstance(fact, Began | Ended | Over):
-                continue
-            number = fact.job_id if isinstance(fact, Over) else job_number(fact.job_id)
-            job = record.after["jobs"].get(number)
-            key = None if job is None else job.concurrency_key
-            if key is None:
-                continue
-            if isinstance(fact, Began):
-                cls.demand(key not in running, f"two run with the key {key}", fact, running.get(key))
-                running[key] = fact
-            elif key in running and job_number(running[key].job_id) == number:
-                del running[key]
-
-    @classmethod
-    def all_over(cls, world: World) -> None:
-        """In the end nobody waits."""
-        for job in world.lives[-1].after["jobs"].values():
-            cls.demand(job.state is not JobState.WAITING, "still waits", job)
-
-
 class Replacements(Checker):
     """Whom REPLACE is to replace is asked to end."""
 

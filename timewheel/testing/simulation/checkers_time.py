@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from timewheel.events import SweepFound
-from timewheel.model import SECOND_US, AttemptState, ClockKind, job_number
+from timewheel.model import SECOND_US, AttemptState, ClockKind, job_number, job_text
 from timewheel.testing.simulation.checking import Checker
-from timewheel.testing.simulation.facts import Answered, Asked, Began, Ended, LifeRecord, Note
+from timewheel.testing.simulation.facts import Answered, Asked, Began, Ended, LifeRecord, Note, Shaped
+from timewheel.testing.simulation.facts_flow import Rerun
 from timewheel.testing.simulation.world import STOP
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 RETRY_AFTER_US = SECOND_US * 3 // 2  # what a throttled handler asks for
 LATE_US = 4 * SECOND_US
-MAY_WAIT = ("key", "probe", "schedule", "alone")  # known before, or held until another job has ended
+MAY_WAIT = ("key", "probe", "schedule", "alone", "flow")  # known before, or held until another job has ended
 SLACK_US = SECOND_US  # how much later than its handler an attempt may be judged: other handlers may block the loop
 
 
@@ -36,8 +37,11 @@ class BackOff(Checker):
     def life_over(cls, world: World, record: LifeRecord) -> None:
         """The due time of each attempt that follows a failure of this life."""
         moved = {fact.job_id for fact in world.log if isinstance(fact, Asked) and fact.verb == "reschedule"}
+        moved |= {job_text(job_id) for job_id, flow in world.journal.book.flow.flows.items() if flow.unique is not None}
+        again = {(fact.job_id, fact.attempt) for fact in world.log if isinstance(fact, Rerun)}
         for fact in world.log[record.begin : record.end]:
-            if isinstance(fact, Ended) and fact.job_id not in moved:
+            followed = isinstance(fact, Ended) and (job_number(fact.job_id), fact.attempt) not in again
+            if isinstance(fact, Ended) and followed and fact.job_id not in moved:
                 cls._after(record, fact)
 
     @classmethod
@@ -52,6 +56,8 @@ class BackOff(Checker):
         least_us, most_us = retry.base_us, max(retry.cap_us, RETRY_AFTER_US)
         cls.demand(following.clock is ClockKind.STEADY, "a retry by the wall clock", failed, following)
         cls.demand(delay_us >= least_us, f"retried {least_us - delay_us} us before its back-off", failed, following)
+        if fact.tag.startswith("flow"):
+            return  # rates may put it off
         too_late_us = delay_us - most_us - SLACK_US - held_up_us(record)
         cls.demand(too_late_us <= 0, f"retried {too_late_us} us after its longest back-off", failed, following)
 
@@ -138,6 +144,8 @@ class SoonEnough(Checker):
         free = world.plan.limits["concurrency"] >= 100 and not world.plan.limits["rate"]
         if record.faulted or record.meddled or not record.ran or not free or kinds & {"pause", "update"}:
             return
+        if any(isinstance(fact, Shaped) and fact.queue == "default" for fact in world.log[: record.end]):
+            return  # somebody set limits, which are kept
         held_us = 3 * record.longest_commit_us + held_up_us(record)
         for fact, since_us in cls._starts(world, record):
             late_us = fact.elapsed_us - since_us - held_us

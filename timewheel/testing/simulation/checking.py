@@ -5,12 +5,14 @@ To add one, write a class with its `number` and `sentence` and import its module
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, ClassVar
 
 from timewheel.model import AttemptRecord, JobRecord, job_number
 from timewheel.testing.invariants import Violated
 from timewheel.testing.simulation.facts import Began, Ended, LifeRecord
+from timewheel.testing.simulation.facts_flow import Rerun
 
 if TYPE_CHECKING:
     from timewheel.testing.simulation.world import World
@@ -63,6 +65,15 @@ def attempt_of(record: LifeRecord, fact: Began | Ended) -> AttemptRecord | None:
     """The row of the attempt that a handler worked for."""
     attempt: AttemptRecord | None = record.after["attempts"].get((job_number(fact.job_id), fact.attempt))
     return attempt
+
+
+def reruns_of(world: World, until: int) -> dict[int, list[Rerun]]:
+    """The replays of each job, up to a place in the log."""
+    found: dict[int, list[Rerun]] = defaultdict(list)
+    for fact in world.log[:until]:
+        if isinstance(fact, Rerun):
+            found[fact.job_id].append(fact)
+    return found
 
 
 def tagged(world: World, record: LifeRecord) -> Iterator[tuple[str, JobRecord]]:

@@ -6,6 +6,7 @@ import random
 from typing import Any
 
 from timewheel.testing.simulation import moves_of_machines, moves_of_users  # noqa: F401  they register themselves
+from timewheel.testing.simulation.drawing_flow import FlowDrawing
 from timewheel.testing.simulation.drawing_schedules import StandingDrawing
 from timewheel.testing.simulation.handlers import ENDINGS, FINE, PLAIN_ENDINGS
 from timewheel.testing.simulation.moves import kinds_of
@@ -27,6 +28,7 @@ class Drawing:
         self.fate = random.Random(f"{seed} fate")
         self.storage = random.Random(f"{seed} faults")
         self.standing = StandingDrawing(seed)
+        self.flow = FlowDrawing(seed)
         self._tags: list[str] = []
         self._count = 0
 
@@ -98,7 +100,7 @@ class Drawing:
             lives.append(self._life())
             while self.fate.random() < 0.2:  # it dies again while it recovers
                 lives.append(self._stillborn())
-        return Plan(seed, store, lives, self._limits(), self.standing.began)
+        return Plan(seed, store, lives, self.flow.extend(self._limits()), self.standing.began)
 
     def _limits(self) -> dict[str, Any]:
         rate = {"count": 4, "per_s": 1, "burst": 2}
@@ -118,6 +120,7 @@ class Drawing:
         life.faults = self._faults(life)
         self._night(life)
         self.standing.join(self, life)
+        self.flow.join(self, life)
         return life
 
     def _end(self) -> str:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from timewheel.model import ClockKind, Now
+from timewheel.model import ClockKind, JobState, Now
 from timewheel.schedule_records import ScheduleRecord, UnfinishedJob
 from timewheel.store.changes import Planned, PlanOccurrences
 from timewheel.testing.invariants import Dump
+from timewheel.testing.simulation.facts_flow import Forgotten, Passed, Rerun, Rival
 from timewheel.testing.simulation.plan import Life
 
 
@@ -70,10 +71,14 @@ class Token(NamedTuple):
 
 
 class Shaped(NamedTuple):
-    """A queue has other limits from now on; queue "*" is the whole scheduler, and every rate begins anew."""
+    """A queue has other limits from now on; queue "*" is the whole scheduler, and every rate begins anew.
+
+    `key_concurrency`: of the queue, since `update`.
+    """
 
     elapsed_us: int
     queue: str
+    key_concurrency: int | None = None
 
 
 class Put(NamedTuple):
@@ -126,6 +131,7 @@ class Over(NamedTuple):
     elapsed_us: int
     job_id: int
     now: Now
+    state: JobState
 
 
 class Requested(NamedTuple):
@@ -155,7 +161,24 @@ class Note(NamedTuple):
 
 
 Fact = (
-    Began | Ended | Asked | Answered | Token | Shaped | Put | Dropped | Carried | Freed | Over | Requested | Told | Note
+    Began
+    | Ended
+    | Asked
+    | Answered
+    | Token
+    | Shaped
+    | Passed
+    | Rerun
+    | Rival
+    | Forgotten
+    | Put
+    | Dropped
+    | Carried
+    | Freed
+    | Over
+    | Requested
+    | Told
+    | Note
 )
 
 

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from timewheel import Permanent, Snooze, Throttled, Transient, current
+from timewheel import Ambiguous, Permanent, Snooze, Throttled, Transient, current
 
 if TYPE_CHECKING:
     from timewheel.testing.simulation.world import World
@@ -48,6 +48,8 @@ class Handlers:
         """On the loop, too."""
         return await self._act(tag, script)
 
+    metered = slotted = fragile = guest  # the tasks of flow control, see `timewheel.testing.simulation.flow_plans`
+
     async def _act(self, tag: str, script: dict[str, Any]) -> Any:
         queue = script.get("queue", "default")
         self._enter(tag, queue)
@@ -55,7 +57,7 @@ class Handlers:
         try:
             await asyncio.sleep(script.get("takes_s", 0))
             self.world.happened("leaving", tag)
-            result = await ENDINGS[how](self, tag, script)
+            result = await (ENDINGS.get(how) or FLOW_ENDINGS[how])(self, tag, script)
         except BaseException as error:
             self._leave(tag, queue, type(error).__name__)
             raise
@@ -179,6 +181,23 @@ ENDINGS: dict[str, Callable[[Handlers, str, dict[str, Any]], Awaitable[Any]]] = 
     "cancels itself": _cancels_itself,
     "cancels another": _cancels_another,
     "stops": _stops,
+}
+
+
+async def _beats(handlers: Handlers, tag: str, script: dict[str, Any]) -> Any:
+    """Says that it is alive, for longer than it may be silent."""
+    for _ in range(10):
+        current().heartbeat()
+        await asyncio.sleep(0.05)
+    return tag
+
+
+FLOW_ENDINGS: dict[str, Callable[[Handlers, str, dict[str, Any]], Awaitable[Any]]] = {
+    "ambiguous": _on_the_loop(_raises(lambda: Ambiguous("planned"))),
+    "lookup": _on_the_loop(_raises(lambda: LookupError("planned"))),
+    "arithmetic": _on_the_loop(_raises(lambda: ArithmeticError("planned"))),
+    "input": _on_the_loop(_raises(lambda: OSError("planned"))),
+    "beats": _beats,
 }
 SUCCEED = {
     FINE,

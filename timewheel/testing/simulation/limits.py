@@ -3,75 +3,102 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from timewheel import Queue, Rate
+from timewheel.testing.simulation.facts import Token
+from timewheel.testing.simulation.facts_flow import Passed
+from timewheel.testing.simulation.flow_plans import queue_of, rate_of, retention_of, task_options
 
 WHOLE = "*"
 NO_LIMIT = 1_000_000
 
 
 class LimitsBook:
-    """`limits`: {"concurrency": n, "rate": {count, per_s, burst} or None, "queues": {name: {"rate", "concurrency"}}}.
+    """`limits`: {"concurrency": n, "rate": {count, per_s, burst} or None, "queues": {name: as `queue_options` reads}}.
 
-    What `queue.update` changes holds until the scheduler ends. `shaped(queue)` is called at each change.
+    Also "tasks" and "retention", see `timewheel.testing.simulation.flow_plans`. What `queue.update` changes holds in
+    all later lives. `shaped(queue, key_concurrency)` is called at each change.
     """
 
-    def __init__(self, limits: Mapping[str, Any], shaped: Callable[[str], None]) -> None:
+    def __init__(self, limits: Mapping[str, Any], shaped: Callable[..., None]) -> None:
         self._limits = limits
         self._shaped = shaped
-        self.begin()
+        self.begin({})
 
-    def begin(self) -> None:
-        """A new scheduler: the limits are those of the plan again."""
-        queues = self._limits.get("queues", {})
-        self._now: dict[str, Mapping[str, Any]] = {WHOLE: self._limits, **queues}
-        self._lately: dict[str, int] = {}
-        self._reshaped: set[str] = set()
+    def begin(self, kept: Mapping[str, str]) -> None:
+        """A new scheduler: the limits are those of the plan again, but for what the journal keeps of queues."""
+        queues = {**self._limits.get("queues", {})}
+        updates = {name: what for name, text in kept.items() if (what := json.loads(text).get("update"))}
+        self._may: dict[str, list[Mapping[str, Any]]] = {name: [what] for name, what in (queues | updates).items()}
+        self._may[WHOLE] = [self._limits]
+        self._reshaped = {*updates}
         self._shaped(WHOLE)
+        for name, what in updates.items():
+            self._shaped(name, what["key_concurrency"])
 
     def options(self) -> dict[str, Any]:
         """For the scheduler."""
-        queues = {name: self._queue(what) for name, what in self._limits.get("queues", {}).items()}
-        rate = self._limits.get("rate")
-        concurrency = self._limits.get("concurrency", 100)
-        return {"concurrency": concurrency, "rate": Rate(**rate) if rate else None, "queues": queues}
+        queues = {name: queue_of(what) for name, what in self._limits.get("queues", {}).items()}
+        retention = retention_of(self._limits.get("retention"))
+        rate, concurrency = rate_of(self._limits.get("rate")), self._limits.get("concurrency", 100)
+        return {"concurrency": concurrency, "rate": rate, "queues": queues, "retention": retention}
+
+    @property
+    def tasks(self) -> Mapping[str, Mapping[str, Any]]:
+        """The tasks of flow control, and how they are declared."""
+        tasks: Mapping[str, Mapping[str, Any]] = self._limits.get("tasks", {})
+        return tasks
+
+    def task(self, name: str) -> dict[str, Any]:
+        """The options that a task is declared with."""
+        return task_options(self.tasks.get(name, {}))
 
     def most(self, queue: str) -> int:
-        """How many of a queue may run now, or might a turn of the loop ago."""
-        return max(self._concurrency(queue), self._lately.get(queue, 0))
-
-    def rate(self, queue: str) -> Rate | None:
-        """How many may start."""
-        rate = self._now.get(queue, {}).get("rate")
-        return Rate(**rate) if rate else None
+        """How many of a queue may run now."""
+        may = self._may.get(queue, [{}])
+        return max(what.get("concurrency") or NO_LIMIT for what in may)
 
     def was_reshaped(self, queue: str) -> bool:
-        """Whether it has other limits than at the scheduler's start."""
+        """Whether it has, or may have, other limits than the plan says."""
         return queue in self._reshaped
 
     def reshape(self, queue: str, what: Mapping[str, Any]) -> None:
-        """`queue.update` is about to be called. Who has passed the gate already may still begin."""
-        self._lately[queue] = self._concurrency(queue)
+        """`queue.update` is about to be called: from now on either may hold."""
+        self._may.setdefault(queue, [{}]).append(what)
         self._reshaped.add(queue)
-        self._now[queue] = what
-        self._shaped(queue)
-        loop = asyncio.get_running_loop()
+        self._shaped(queue, what.get("key_concurrency"))
+
+    def reshaped(self, queue: str, what: Mapping[str, Any]) -> None:
+        """It has returned. Who has passed the gate already may still begin."""
+        loop, may = asyncio.get_running_loop(), self._may[queue]
 
         def later(turns: int) -> None:
             if turns:
                 loop.call_soon(later, turns - 1)
             else:
-                self._lately.pop(queue, None)
+                del may[: next((place for place, each in enumerate(may) if each is what), 0)]
 
         later(5)
 
-    def _concurrency(self, queue: str) -> int:
-        concurrency: int = self._now.get(queue, {}).get("concurrency") or NO_LIMIT
-        return concurrency
 
-    @staticmethod
-    def _queue(what: Mapping[str, Any]) -> Queue:
-        rate = what.get("rate")
-        return Queue(rate=Rate(**rate) if rate else None, concurrency=what.get("concurrency"))
+def note_starts(dispatcher: Any, elapsed_us: Callable[[], int], add: Callable[[Any], None], *, flow: bool) -> None:
+    """Note the moments at which tokens are taken; a handler's first line may run later, when the loop is busy."""
+    enter, enters = dispatcher.limits.enter, dispatcher._enters
+
+    def noted(queue: str, now_us: int) -> bool:
+        entered: bool = enter(queue, now_us)
+        if entered:
+            add(Token(elapsed_us(), queue, now_us))
+        return entered
+
+    def passed(claimant: Any, now_us: int) -> bool:
+        entered: bool = enters(claimant, now_us)
+        if entered:
+            add(Passed(elapsed_us(), claimant.job.job_id, now_us))
+        return entered
+
+    dispatcher.limits.enter = noted
+    if flow:
+        dispatcher._enters = passed

@@ -52,7 +52,7 @@ def begin(world: World, life: Life) -> LifeRecord:
     world.lives.append(record)
     world.journal.begin(life.faults, life.commit_s, life.read_s)
     world.handlers.running.clear()
-    world.limits.begin()
+    world.limits.begin(before["queues"])
     world.forget_moves()
     world.alive = True
     world.note("life began", record.number)
@@ -67,7 +67,7 @@ async def close(world: World) -> None:
     record.schedules = dict(journal.book.schedules)
     world.note("life ended", record.how)
     world.counts[f"life ended: {record.how}"] += 1
-    record.after = await journal.inner.dump()
+    record.after = journal.book.flow.whole(await journal.inner.dump())
     record.end = len(world.log)
     seen = max((number for each in world.lives for number, *_ in each.entries), default=0)
     record.entries = await journal.inner.entries(after=seen, limit=10_000)

@@ -13,7 +13,7 @@ from timewheel import Job, JobState, Scheduler
 from timewheel.model import SECOND_US
 from timewheel.testing.invariants import demand
 from timewheel.testing.ordered_loop import tasks_of_here
-from timewheel.testing.simulation import peace_schedules
+from timewheel.testing.simulation import peace_flow, peace_schedules
 from timewheel.testing.simulation.facts import Began
 from timewheel.testing.simulation.handlers import SUCCEED
 
@@ -31,9 +31,11 @@ async def make_peace(world: World, scheduler: Scheduler) -> None:
     """Let everything end, and see that the scheduler is as good as new."""
     for queue in ("default", *world.plan.limits.get("queues", {})):
         await world.users.queue("resume", queue, {})
+        await world.users.queue("update", queue, {**world.plan.limits.get("queues", {}).get(queue, {})})
     behind_us = world.latest_wall_us - world.machine.clock.wall_us()
     world.step(behind_us / SECOND_US + 7200)  # whatever was scheduled by a clock that was set back
     await peace_schedules.settle(world)
+    await peace_flow.settle(world, scheduler)
     await drain(scheduler)
     await peace_schedules.drained(world)
     await on_time(world)

@@ -72,13 +72,14 @@ def _attempts(engine: Engine, dump: Dump) -> None:
 
 async def _lanes(engine: Engine, store: Any, dump: Dump) -> None:
     """Every SCHEDULED job below its lane's frontier is in memory."""
-    lanes = {(lane.queue, lane.priority, lane.clock): lane.number for lane in await store.lanes()}
+    lanes = {(lane.queue, lane.priority, lane.clock, lane.partition): lane.number for lane in await store.lanes()}
     loader, queued, ticker = engine.loader, engine.dispatcher.queued, engine.ticker
     waiting: Counter[tuple[int, ClockKind]] = Counter()
     for job in dump["jobs"].values():
         if job.state is not JobState.SCHEDULED:
             continue
-        lane = lanes[job.queue, job.priority, job.due_clock]
+        partition = "" if job.flow is None else job.flow.partition_key or ""  # there are too few to share lanes
+        lane = lanes[job.queue, job.priority, job.due_clock, partition]
         book = loader._books.get(lane)
         if book is None or (job.due_at, job.job_id) > book.frontier:
             continue

@@ -12,11 +12,16 @@ from dataclasses import dataclass, field
 from timewheel.testing import virtual
 from timewheel.testing.invariants import Violated
 from timewheel.testing.simulation import (  # noqa: F401  they register themselves
+    checkers_ends,
+    checkers_flow,
     checkers_journal,
     checkers_laws,
     checkers_ledger,
+    checkers_letters,
     checkers_misfire,
+    checkers_numbers,
     checkers_overlap,
+    checkers_rivals,
     checkers_standing,
     checkers_starts,
     checkers_time,

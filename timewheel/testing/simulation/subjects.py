@@ -15,6 +15,7 @@ from timewheel.store.changes import (
     Settle,
     Submit,
 )
+from timewheel.store.letters import Replay
 
 TAG = "tag "  # what the tags of simulated jobs begin with
 _VERBS: dict[type, tuple[str, str]] = {
@@ -22,6 +23,7 @@ _VERBS: dict[type, tuple[str, str]] = {
     Settle: ("settling", "settled"),
     Cancel: ("cancelling", "cancelled"),
     Reschedule: ("moving", "moved"),
+    Replay: ("replaying", "replayed"),
 }
 Subject = tuple[str, str, int]
 Event = tuple[str, str, str]
@@ -35,7 +37,7 @@ def subjects(changes: Sequence[Change]) -> list[Subject]:
             found += [("claiming", "claimed", job_id) for job_id in change.job_ids]
         elif isinstance(change, Submit):
             found.append((*_VERBS[Submit], change.request.job_id))
-        elif isinstance(change, Settle | Cancel | Reschedule):
+        elif isinstance(change, Settle | Cancel | Reschedule | Replay):
             found.append((*_VERBS[type(change)], change.job_id))
     return found
 

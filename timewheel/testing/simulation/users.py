@@ -16,26 +16,21 @@ from timewheel import (
     JournalUnknown,
     NotStarted,
     PartlyScheduled,
-    Rate,
-    Retry,
     Scheduler,
     SchedulerFailed,
+    UniqueConflict,
 )
 from timewheel.errors import JournalUnavailable, TimewheelError, WaitTimeout
-from timewheel.model import SECOND_US, ClockKind, SchedulerState
+from timewheel.model import SECOND_US, ClockKind, SchedulerState, job_number
 from timewheel.testing.invariants import Violated
+from timewheel.testing.simulation.book_flow import UNIQUE
 from timewheel.testing.simulation.facts import Answered, Asked
+from timewheel.testing.simulation.flow_plans import RETRIES, job_options, queue_options
 from timewheel.testing.simulation.subjects import TAG
 
 if TYPE_CHECKING:
     from timewheel.testing.simulation.world import World
 
-RETRIES: dict[str, Retry | None] = {
-    "none": None,
-    "thrice": Retry(max_attempts=3, base_s=0.5, cap_s=2),
-    "flat": Retry(max_attempts=4, base_s=0.2, factor=1, cap_s=0.2, jitter=0),
-    "gives up": Retry(max_attempts=9, base_s=0.5, cap_s=1, give_up_after_s=1.2),
-}
 What = dict[str, Any]
 
 
@@ -150,13 +145,13 @@ class Users:
 
     async def queue(self, verb: str, queue: str, what: What) -> None:
         """Pause, resume or update a queue."""
-        rate = Rate(**what["rate"]) if what.get("rate") else None
 
         async def go() -> str:
             handle = self.the_scheduler.queue(queue)
             if verb == "update":
                 self.world.limits.reshape(queue, what)
-                await handle.update(rate=rate, concurrency=what.get("concurrency"))
+                await handle.update(**queue_options(what))
+                self.world.limits.reshaped(queue, what)
             else:
                 await (handle.pause() if verb == "pause" else handle.resume())
             return "done"
@@ -201,6 +196,8 @@ class Users:
             how, answer = "gave up", ""
         except IdempotencyConflict as conflict:
             how, answer = "refused", f"IdempotencyConflict {conflict.job_id}"
+        except UniqueConflict as conflict:
+            how, answer = "refused", f"UniqueConflict {conflict.job_id}"
         except TimewheelError as error:
             if not explains(error):
                 self._judge(verb, tag, error)
@@ -220,12 +217,16 @@ class Users:
             SchedulerFailed: self.world.may_fail(),
             NotStarted: self.the_scheduler.state is not SchedulerState.RUNNING,
             InvalidTask: self.world.life.without,
+            JobNotFound: job_number(str(getattr(error, "job_id", ""))) in self.world.journal.book.flow.jobs,
         }
         if not explained.get(type(error)):
             number = "I1" if isinstance(error, JobNotFound) else "I25"
             raise Violated(number, f"{verb} of {tag} raised {type(error).__name__}: {error}")
 
     def _acknowledge(self, tag: str, job: Job[Any]) -> None:
+        unique = self.asked.get(tag, {}).get("unique")
+        if unique and not job.created and self.asked[job.args[0]].get("unique", {}).get("key") == unique["key"]:
+            tag = job.args[0]  # a rival was there before
         if job.args[0] != tag:
             raise Violated("I4", f"{tag} got the job of {job.args[0]}, which has another body", job.record)
         self.jobs[tag] = job
@@ -238,12 +239,7 @@ class Users:
         return self.scheduler
 
     def _options(self, what: What) -> Any:
-        options: dict[str, Any] = {"tags": [TAG + what["tag"]], "retry": RETRIES[what.get("retry", "thrice")]}
-        options |= {
-            name: what[name]
-            for name in ("queue", "priority", "timeout_s", "misfire_grace_s", "concurrency_key")
-            if name in what
-        }
-        if "key" in what:
-            options["idempotency_key"] = what["key"]
-        return self.the_scheduler.options(**options)
+        ids = {tag: job_id for job_id, tag in self.acknowledged.items()}
+        tags = [TAG + what["tag"], *([UNIQUE + what["unique"]["key"]] if "unique" in what else [])]
+        options = job_options(what, ids, self.world.machine.now())
+        return self.the_scheduler.options(tags=tags, **options)

@@ -19,17 +19,18 @@ from timewheel import Scheduler, zones
 from timewheel.model import SECOND_US, Now
 from timewheel.testing.invariants import Dump, Violated
 from timewheel.testing.simulation.book import Book
-from timewheel.testing.simulation.facts import Began, Ended, Fact, LifeRecord, Note, Shaped, Token, Told
+from timewheel.testing.simulation.facts import Began, Ended, Fact, LifeRecord, Note, Shaped, Told
 from timewheel.testing.simulation.handlers import TASKS, Handlers
 from timewheel.testing.simulation.journals import FaultyJournal
-from timewheel.testing.simulation.limits import LimitsBook
+from timewheel.testing.simulation.limits import LimitsBook, note_starts
+from timewheel.testing.simulation.operators import Operators
 from timewheel.testing.simulation.plan import Life, Move, Plan
 from timewheel.testing.simulation.standing import StandingUsers
 from timewheel.testing.simulation.stores import STORES
 from timewheel.testing.simulation.users import Users
 from timewheel.testing.virtual import T0, VirtualMachine
 
-TABLES = ("jobs", "attempts", "keys", "limits", "queues", "schedules", "ledger", "calendars")
+TABLES = ("jobs", "attempts", "keys", "limits", "queues", "schedules", "ledger", "calendars", "operations")
 EMPTY: Dump = {name: {} for name in TABLES} | {"importable": []}
 MAY_FAIL = {"gone", "reopen", "read", "full", "busy"}  # faults that may make a scheduler give up
 UNKNOWN_LIMIT = 3
@@ -51,10 +52,11 @@ class World:
         book = Book(self.machine.clock.boot_us, self.add)
         self.journal = FaultyJournal(STORES[plan.store](), self.machine, plan.seed, self.counts, book)
         self.journal.happened = self.happened
-        self.limits = LimitsBook(plan.limits, lambda queue: self.add(Shaped(self.elapsed_us, queue)))
+        self.limits = LimitsBook(plan.limits, lambda *what: self.add(Shaped(self.elapsed_us, *what)))
         self.handlers = Handlers(self)
         self.users = Users(self)
         self.standing = StandingUsers(self)
+        self.operators = Operators(self)
         self.latest_wall_us = self.machine.clock.wall_us()
         self.drift = 0.0  # parts that the wall clock is too fast
         self.alive = False
@@ -187,7 +189,7 @@ class World:
     def scheduler(self, journal: FaultyJournal, notices: list[Any], **options: Any) -> Scheduler:
         """A scheduler of this life, with its tasks; what it notices goes into a list."""
         scheduler = Scheduler(journal, system=self.machine.system, **self.limits.options(), **options)
-        for name in TASKS:
+        for name in (*TASKS, *self.limits.tasks):
             if name not in self.life.without:
                 self.register(scheduler, name)
         scheduler.notices.subscribe(notices.append)
@@ -195,7 +197,7 @@ class World:
 
     def register(self, scheduler: Scheduler, name: str) -> None:
         """Make a task known."""
-        scheduler.task(name=name)(getattr(self.handlers, name))
+        scheduler.task(name=name, **self.limits.task(name))(getattr(self.handlers, name))
 
     def watch(self, scheduler: Scheduler) -> None:
         """Note the moments at which tokens are taken; a handler's first line may run later, when the loop is busy."""
@@ -205,16 +207,7 @@ class World:
         self.record.boots = self.machine.boots
         self.record.offset_us = engine.now().steady_us - self.elapsed_us
         self.record.watched.append(engine.dispatcher.watching_since)
-        limits = engine.dispatcher.limits
-        enter = limits.enter
-
-        def noted(queue: str, now_us: int) -> bool:
-            entered = enter(queue, now_us)
-            if entered:
-                self.add(Token(self.elapsed_us, queue, now_us))
-            return entered
-
-        limits.enter = noted  # type: ignore[method-assign]
+        note_starts(engine.dispatcher, self.machine.clock.boot_us, self.add, flow=bool(self.limits.tasks))
 
     def trace(self) -> str:
         """Everything that happened, as one short text: equal for equal runs."""

@@ -1,0 +1,51 @@
+"""What happened to limits, rivals and jobs that had ended: facts of `timewheel.testing.simulation.facts`."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from timewheel.flow import Uniqueness
+from timewheel.model import JobRecord, JobState, Now
+from timewheel.store.changes import Submitted, UniqueMet
+from timewheel.store.letters import PruneRule
+
+
+class Passed(NamedTuple):
+    """A job passed the gate, and took whatever tokens it needs: `steady_us` is when."""
+
+    elapsed_us: int
+    job_id: int
+    steady_us: int
+
+
+class Rerun(NamedTuple):
+    """A job that had ended runs again. `attempt`, `state`: its last one, how it had ended; `operation`: whose work."""
+
+    elapsed_us: int
+    job_id: int
+    attempt: int
+    state: JobState
+    operation: str | None
+    due_at: int
+    now: Now
+
+
+class Rival(NamedTuple):
+    """A unique job was submitted; `before`, `after`: all of its kind, around its batch, the newest first."""
+
+    elapsed_us: int
+    job_id: int
+    unique: Uniqueness
+    outcome: Submitted | UniqueMet
+    now: Now
+    before: tuple[JobRecord, ...]
+    after: tuple[JobRecord, ...]
+
+
+class Forgotten(NamedTuple):
+    """Retention forgot a job, as it was before."""
+
+    elapsed_us: int
+    job: JobRecord
+    rules: tuple[PruneRule, ...]
+    now: Now
