@@ -134,7 +134,8 @@ def _touched(step: Step) -> list[int]:
         elif isinstance(change, TakeOver) and isinstance(outcome, Unheld):
             touched += outcome.cancelled
         touched += [job_id for _, _, job_id in getattr(outcome, "places", ())]
-        touched += [value for name in ("job_id", "replaced") if (value := getattr(outcome, name, None)) is not None]
+        told = (getattr(change, "job_id", None), getattr(outcome, "job_id", None), getattr(outcome, "replaced", None))
+        touched += [job_id for job_id in told if job_id is not None]
         touched += getattr(outcome, "superseded", ())
     return touched
 
