@@ -344,7 +344,7 @@ def test_the_law_of_the_frontier_holds_for_the_lanes_of_partitions(seed, slow, m
 
 @pytest.mark.parametrize("comes", ["loaded", "committed"])
 def test_the_lanes_of_partitions_share_the_memory(comes, monkeypatch):
-    """300 jobs of each of 40 tenants are due in the horizon; none is lost, and a fifth of them is in memory at a time."""
+    """300 jobs of each of 40 tenants are due in the horizon; none is lost, a fifth of them is in memory at a time."""
     for name, value in {"PAGE": 1_000, "LOW": 500, "LANE_LIMIT": 2_000}.items():
         monkeypatch.setattr(loader, name, value)
     monkeypatch.setattr(frontier, "SHARED", 2_000)

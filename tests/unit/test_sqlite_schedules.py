@@ -180,7 +180,7 @@ async def test_a_batch_of_plans_takes_few_statements_whatever_its_size(store):
     assert await count(plans(3000, AT - 180, hold=True, supersede=True)) == begun + 8  # and who waits, and its end
     assert await count([claim(*range(1000, 1300))]) == begun + 3  # and the origins
     settles = [settle_ok(job_id) for job_id in range(1000, 1300)]
-    assert await count([*settles, TakeOver()]) == begun + 4  # the settles, whose jobs they were, who waits first, its release
+    assert await count([*settles, TakeOver()]) == begun + 4  # those, whose jobs they were, who waits first, its release
 
 
 async def test_schedules_with_many_ended_jobs_are_planned_by_seeks(store):
