@@ -91,6 +91,7 @@ async def test_every_notice_is_counted(scheduler: FakeScheduler, read: Any) -> N
     emit(events.LateResult(1, 1))
     emit(events.SweepFound(6))
     emit(events.JobsForgotten(17))
+    emit(events.BreakerChanged("stripe", "CLOSED", "OPEN"))
     emit(events.StorageTrouble("x"))
     values = await read()
     assert {
@@ -115,6 +116,7 @@ async def test_every_notice_is_counted(scheduler: FakeScheduler, read: Any) -> N
         ("timewheel_late_results_total",): 1,
         ("timewheel_sweep_found_jobs_total",): 6,
         ("timewheel_jobs_forgotten_total",): 17,
+        ("timewheel_breaker_changes_total", "stripe", "OPEN"): 1,
         ("timewheel_storage_troubles_total",): 1,
     }.items() <= values.items()
     assert ("timewheel_jobs_total", "a", "SCHEDULED") not in values

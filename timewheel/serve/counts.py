@@ -28,6 +28,7 @@ class Counts:
         self._occurrences: Counter[tuple[str, str]] = Counter()  # by fate and reason
         self._steps: Counter[str] = Counter()  # by direction
         self._recovered: Counter[str] = Counter()  # by state
+        self._breakers: Counter[tuple[str, str]] = Counter()  # by dependency and the state it went to
         self._plain: Counter[str] = Counter()  # those without labels, by name
         self._queues: set[str] = set()
         self._dispatch = Histogram(
@@ -55,6 +56,8 @@ class Counts:
         yield _family("timewheel_occurrences", help_text, ("fate", "reason"), self._occurrences)
         yield _family("timewheel_clock_steps", "Times the wall clock was set", ("direction",), self._steps)
         yield _family("timewheel_recovered_attempts", "Attempts found open at a take-over", ("state",), self._recovered)
+        help_text = "Times the breaker of a dependency went to a state"
+        yield _family("timewheel_breaker_changes", help_text, ("dependency", "state"), self._breakers)
         for name, help_text in _PLAIN.items():
             yield CounterMetricFamily(name, help_text, value=self._plain[name])
         for histogram in (self._dispatch, self._start, self._commit, self._changes, self._gap):
@@ -111,6 +114,9 @@ class Counts:
         self._recovered["LOST"] += notice.lost
         self._recovered["RELEASED"] += notice.released
 
+    def _take_breaker(self, notice: events.BreakerChanged) -> None:
+        self._breakers[notice.dependency, notice.after] += 1
+
     def _take_late_result(self, _: events.LateResult) -> None:
         self._plain["timewheel_late_results"] += 1
 
@@ -137,6 +143,7 @@ _TAKERS: dict[type, Callable[[Counts, Any], None]] = {
     events.LateResult: Counts._take_late_result,
     events.SweepFound: Counts._take_sweep,
     events.JobsForgotten: Counts._take_forgotten,
+    events.BreakerChanged: Counts._take_breaker,
     events.StorageTrouble: Counts._take_trouble,
 }
 
