@@ -66,7 +66,6 @@ class Errand:
         self._around = around
         self._who = account_of(record.audit)
         self._progress = Progress.of(record.progress)
-        self._written: frozenset[int] = frozenset()  # done by a step whose progress was not written
         self._alarm = Alarm(around.clock)
         self._stopped_by: Account | None = None
         self._ending = False
@@ -111,7 +110,7 @@ class Errand:
     async def _step(self, room: int) -> None:
         progress = self._progress
         page = await self._around.store.letters(self.terms.letters, before=progress.before, limit=room)
-        jobs = [job.job_id for job in page.jobs if job.job_id not in self._written]
+        jobs = [job.job_id for job in page.jobs if job.job_id not in progress.written]
         idle = [job_id for job_id in jobs if not self._around.busy(job_id)]
         outcomes = await asyncio.gather(*map(self._written_of, idle), return_exceptions=True)
         for outcome in outcomes:
@@ -127,6 +126,7 @@ class Errand:
         if not progress.tried:
             progress.canaries += done
         progress.before = page.next_before or 0
+        progress.written = [job_id for job_id in progress.written if job_id < progress.before]
         await self._save()
 
     def _written_of(self, job_id: int) -> asyncio.Future[Any]:
@@ -153,11 +153,11 @@ class Errand:
                 if number <= progress.since_entry or (job_id is not None and job_id >= progress.before):
                     rows = []  # what is older was counted
                     break
-                found += [] if job_id is None else [job_id]
+                found += [] if job_id is None or job_id in progress.written else [job_id]
             if len(rows) < _PAGE:
                 break
             before = rows[-1][0]
-        self._written = frozenset(found)
+        progress.written += found
         progress.done += len(found)
         for _ in found:  # they have had their places in the rate
             progress.next_due(self.terms, self._around.now().steady_us)
@@ -228,7 +228,6 @@ class Errand:
         record = replace(self.record, state=state, progress=progress, updated_at=now, reason=reason)
         await self._around.writer.housekeep(PutOperation(record))
         self.record = record
-        self._written = frozenset()
 
 
 def _is_done(outcome: Any) -> bool:

@@ -82,7 +82,8 @@ class Progress:
 
     `canaries`: those replayed jobs that must complete before it goes on; `failed`: those of them that did not.
     `tried`: that part is over. `full_at`: when the bucket of its rate is full again (steady). `since_entry`: number of
-    a journal entry that is older than all of its own.
+    a journal entry that is older than all of its own. `written`: jobs below `before` that were done, and counted, by a
+    step whose progress was not written.
     """
 
     matched: int
@@ -94,6 +95,7 @@ class Progress:
     tried: bool = False
     full_at: int = 0
     since_entry: int = 0
+    written: list[int] = field(default_factory=list)
 
     def text(self) -> str:
         """As JSON text."""

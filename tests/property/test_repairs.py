@@ -72,7 +72,7 @@ def test_canaries_come_first_and_no_more_than_asked() -> None:
 def test_terms_and_progress_survive_the_journal() -> None:
     asked = Terms(LetterFilter("q", "t", "tag", "print", 1, 2), 3, 4, 5, 6, 7)
     assert Terms.of(asked.text()) == asked
-    progress = Progress(1, 2, 3, 4, 5, [6, 7], tried=True, full_at=8, since_entry=9)
+    progress = Progress(1, 2, 3, 4, 5, [6, 7], tried=True, full_at=8, since_entry=9, written=[10])
     assert Progress.of(progress.text()) == progress
 
 

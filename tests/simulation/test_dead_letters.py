@@ -29,8 +29,9 @@ from timewheel import (
 )
 from timewheel.model import JobState
 from timewheel.operations import MOST_AT_ONCE
-from timewheel.store.letters import OperationState
+from timewheel.store.letters import OperationState, Replay
 from timewheel.testing.virtual import VirtualMachine
+from timewheel_storage.memory import MemoryStore
 
 WHO = {"actor": "ada", "reason": "the bank is back", "cause_fixed": "gateway restarted"}
 DONE, STOPPED, RUNNING = OperationState.DONE, OperationState.STOPPED, OperationState.RUNNING
@@ -567,6 +568,82 @@ def test_an_unknown_outcome_of_any_commit_does_nothing_twice(written: bool, comm
 
     bank.live(replay)
     checked(bank, 12)
+
+
+async def replays(scheduler: Scheduler) -> Counter[str | None]:
+    return Counter(entry.job_id for entry in await collect(scheduler.audit()) if entry.action == "replay")
+
+
+def dies_after_the_first_step(jobs: int, **terms: Any) -> Bank:
+    """The first step of an operation is written, and its progress is not."""
+    bank = Bank(SlowStore(MemoryStore(), commit_s=0.01))
+    bank.live(lambda scheduler: bank.kill(scheduler, jobs))
+    steps = 0
+
+    class Dying(SlowStore):
+        async def commit(self, changes: Any, stamp: Any) -> Any:
+            nonlocal steps
+            if any(isinstance(change, Replay) for change in changes):
+                steps += 1
+                self.kill(self.commits + 1, written=True)
+            return await super().commit(changes, stamp)
+
+    bank.store = Dying(bank.store.inner, commit_s=0.01)
+
+    async def life() -> None:
+        scheduler = bank.scheduler()
+        await scheduler.start()
+        await scheduler.dead_letters().replay(**WHO, **terms)
+        while not steps:
+            await asyncio.sleep(0.001)  # virtual
+        await bank.store.died.wait()
+
+    bank.machine.run(life(), leave=True)
+    bank.store.kill(0, written=True)
+    bank.store = crash(bank.store.inner)
+    return bank
+
+
+def test_canaries_of_a_step_that_was_not_counted_are_waited_for() -> None:
+    bank = dies_after_the_first_step(12, canary=2)
+
+    async def scene(scheduler: Scheduler) -> None:
+        await bank.machine.sleep(20)
+        [operation] = await scheduler.operations()
+        assert (operation.state, operation.done, operation.failed) == (STOPPED, 2, 2)
+        assert (await replays(scheduler)).total() == 2
+
+    bank.live(scene)
+
+
+def test_jobs_of_a_step_that_was_not_counted_have_had_their_places_in_the_rate() -> None:
+    bank = dies_after_the_first_step(60, canary=0, rate=Rate(10))
+    bank.down = False
+
+    async def scene(scheduler: Scheduler) -> None:
+        await bank.machine.sleep(30)
+        [operation] = await scheduler.operations()
+        assert (operation.state, operation.done) == (DONE, 60)
+        times = sorted(dict(reversed(bank.paid)).values())
+        assert len(times) == 60
+        for first in range(1, 60):  # the first was due while nobody was there
+            for last in range(first, 60):
+                assert last - first <= (times[last] - times[first] + 0.05) * 10
+
+    bank.live(scene)
+
+
+def test_a_clock_set_back_lets_no_job_be_done_twice() -> None:
+    bank = dies_after_the_first_step(12, canary=0)
+    bank.machine.step(-3600)
+
+    async def scene(scheduler: Scheduler) -> None:
+        await bank.machine.sleep(20)
+        [operation] = await scheduler.operations()
+        assert (operation.state, operation.done, operation.skipped) == (DONE, 12, 0)
+        assert set((await replays(scheduler)).values()) == {1}
+
+    bank.live(scene)
 
 
 def test_operations_need_a_running_scheduler(bank: Bank) -> None:
