@@ -34,6 +34,7 @@ class GuardKeeper:
         self._now = now
         self.guards = dispatcher.admission.guards
         self.guards.told = self._went
+        self._forced: list[AddEntry] | None = None  # what a person's word leads to, until it is written
 
     def of(self, dependency: str) -> Guarded:
         """What protects this dependency."""
@@ -45,9 +46,14 @@ class GuardKeeper:
         That holds at once, and is durable when this returns. Raises InvalidOption for a dependency without a breaker.
         """
         breaker = self._breaker(dependency)
-        if state is not None or is_forced(breaker.state):
-            breaker.force(state or BreakerState.CLOSED, why)
-        await self._committer.flush()
+        if state is None and not is_forced(breaker.state):
+            return
+        entries: list[AddEntry] = []
+        self._forced = entries
+        breaker.force(state or BreakerState.CLOSED, why)
+        self._forced = None
+        for entry in entries:
+            await self._committer.housekeep(entry)
 
     def _breaker(self, dependency: str) -> CircuitBreaker:
         breaker = self.of(dependency).breaker
@@ -66,7 +72,11 @@ class GuardKeeper:
             "until": until_us,
         }
         self._dispatcher.save_limits()
-        self._committer.note(AddEntry(ENTRY_KIND, json.dumps(data)))
+        entry = AddEntry(ENTRY_KIND, json.dumps(data))
+        if self._forced is None:
+            self._committer.note(entry)
+        else:
+            self._forced.append(entry)
         self._notices.emit(BreakerChanged(dependency, transition.before.value, transition.after.value))
         if transition.after is not BreakerState.HALF_OPEN:
             worse = not transition.after.lets_all

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from timewheel.dispatch.dispatcher import Dispatcher
     from timewheel.dispatch.gate import Claimant
     from timewheel.store.committer import Committer
+    from timewheel.work.lifecycle import Decision
 
 
 class Ledger:
@@ -34,7 +35,6 @@ class Ledger:
         self.closed = False
         self.interrupted = interrupted
         self.slot_free = dispatcher.ended
-        self.ended = dispatcher.attempt_ended
         self._committer = committer
         self._dispatcher = dispatcher
         self._consequences = consequences
@@ -49,6 +49,11 @@ class Ledger:
             if catch_up:
                 self._consequences.catching_up.add(change.job_id)
         self._committer.settle(change, ignore)
+
+    def ended(self, claimant: Claimant, decision: Decision, retry_after_us: int) -> None:
+        """An attempt has ended so; `retry_after_us`: how long a throttled one was told to wait."""
+        if not self.closed:
+            self._dispatcher.attempt_ended(claimant, decision, retry_after_us)
 
     def came_early(self, claimant: Claimant) -> None:
         """The wall clock was set back while a job waited for a thread."""

@@ -10,7 +10,7 @@ from datetime import timedelta
 import pytest
 
 from tests.simulation.helpers import SlowStore, Stage
-from timewheel import Breaker, Dependency, InvalidOption, Queue, Retry, RetryBudget, Throttled
+from timewheel import Breaker, Dependency, InvalidOption, JournalUnknown, Queue, Retry, RetryBudget, Throttled, current
 from timewheel.dispatch.breaker import BreakerState
 from timewheel.events import BreakerChanged
 from timewheel.model import JobState
@@ -283,3 +283,63 @@ def test_a_dependency_without_a_breaker_says_so():
 def test_dependencies_are_checked_where_they_are_given(value):
     with pytest.raises(InvalidOption, match="dependencies"):
         Stage(dependencies=value).scheduler()
+
+
+# ---- over crashes and faults -----------------------------------------------------------------------------------------
+
+
+class Watched(Target):
+    """A target whose breaker is looked at by each call, as it begins."""
+
+    def __init__(self, *parts, **options):
+        super().__init__(*parts, **options)
+        self.calls = []  # (steady us, state, until): of the breaker as each began
+
+    async def call(self, tag):
+        engine = current().scheduler._engine
+        breaker = engine.guards.of("target").breaker
+        self.calls.append((engine.now().steady_us, breaker.state, breaker.until_us))
+        await super().call(tag)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_nobody_calls_while_it_is_open_whatever_crashes_and_fails(seed):
+    """Lives of some seconds, with commits of unknown outcome; the dependency is down, slow or well by chance."""
+    machine = VirtualMachine(seed=seed, shuffle=True)
+    chance = machine.random
+    faults = {
+        number: (JournalUnknown("who knows", path="memory"), chance.random() < 0.5) for number in range(40, 4_000, 151)
+    }
+    settings = Dependency(breaker=Breaker(failures=2, open_s=3, probes=2), retry_budget=RetryBudget(at_least=30))
+    target = Watched(
+        machine,
+        SlowStore(MemoryStore(), seed, commit_s=0.02, faults=faults),
+        concurrency=8,
+        retry=Retry(max_attempts=1_000, base_s=0.1, cap_s=5),
+        dependencies={"target": settings},
+    )
+    mood = ["well"]
+    target.broken_s = lambda: mood[0] == "down"
+    target.throttled_s = lambda: 2 if mood[0] == "slow" else 0
+
+    async def live(scheduler):
+        await scheduler.at_many(scheduler.new(timedelta(0), "call", number) for number in range(20))
+        for _ in range(5):
+            mood[0] = chance.choice(["well", "down", "slow"])
+            await machine.sleep(chance.random() * 4)
+
+    async def end(_):
+        mood[0] = "well"
+        await machine.sleep(300)
+
+    for _ in range(6):
+        target.play(live, crash_after=True)
+    target.play(end)
+    closed = {BreakerState.CLOSED, BreakerState.HALF_OPEN}
+    for at_us, state, until_us in target.calls:  # one that passed the gate in the very turn that opened it may be late
+        assert state in closed or until_us - at_us >= 1_900_000, "it had just been opened"
+    states = Counter(state for _, state, _ in target.calls)
+    assert states[BreakerState.OPEN] <= 8 * 6
+    assert states[BreakerState.HALF_OPEN] > 0
+    assert target.states() == {JobState.COMPLETED: 6 * 20}
+    check_dump(target.dump())

@@ -11,7 +11,7 @@ MOST_REMEMBERED = 100_000
 
 
 class Spread:
-    """Tells instants, and remembers who waits (of more than MOST_REMEMBERED no further ones)."""
+    """Tells instants, and remembers who waits: MOST_REMEMBERED of them at least, the last."""
 
     __slots__ = ("_next_us", "_told")
 
@@ -28,8 +28,10 @@ class Spread:
         if instant > from_us + span_us:
             instant = from_us
         self._next_us = instant + gap_us
-        if job_id in self._told or len(self._told) < MOST_REMEMBERED:
-            self._told[job_id] = instant
+        if len(self._told) >= 2 * MOST_REMEMBERED:
+            self._told = dict(list(self._told.items())[MOST_REMEMBERED:])
+        self._told.pop(job_id, None)
+        self._told[job_id] = instant
         return instant
 
     def came(self, job_id: int) -> None:
