@@ -215,7 +215,12 @@ MAYBE_RATE = st.none() | RATES
 TASKS = st.fixed_dictionaries(
     {"rate": MAYBE_RATE, "key_rate": MAYBE_RATE, "concurrency": st.none() | st.integers(1, 3)}
 )
-FLOWS = st.none() | st.builds(Flow, rate_key=st.sampled_from(["x", "y"]), cost=st.integers(1, 6))
+FLOWS = st.none() | st.builds(
+    Flow,
+    rate_key=st.sampled_from(["x", "y"]),
+    cost=st.integers(1, 6),
+    partition_key=st.sampled_from([None, "one", "two"]),
+)
 STEPS = st.lists(
     st.one_of(
         st.tuples(st.just("add"), st.sampled_from("ab"), st.sampled_from("qr"), FLOWS, st.integers(1, 6)),
@@ -298,6 +303,24 @@ def test_a_job_that_came_at_its_instant_in_vain_is_not_overtaken_by_those_who_we
     assert meter.earliest(1, 5, costly) == costly + SECOND_US
 
 
+@pytest.mark.parametrize("slow_us", [0, 3_000])
+def test_one_tenants_many_jobs_do_not_keep_another_waiting_for_a_rate(slow_us):
+    """Though all of the first one's were told their instants before the other came."""
+    play = Play({"a": task_of("a", rate=Rate(10))}, {}, 4, slow_us)
+    for number in range(600):
+        play.add(number, "a", flow=Flow(partition_key="many"))
+    play.run(play.now_us + SECOND_US)
+    came_us = play.now_us
+    others = [play.add(1_000 + number, "a", flow=Flow(partition_key="few")) for number in range(10)]
+    play.run(play.now_us + 70 * SECOND_US)
+    play.check()
+    waits = [job.started_us - came_us for job in others]
+    assert max(waits) <= 4 * SECOND_US, waits
+    assert waits[0] <= SECOND_US // 2
+    assert all(job.state == "ended" for job in play.jobs.values()), "and the rate is used"
+    assert sum(job.moves for job in play.jobs.values()) <= 3 * 610
+
+
 def test_the_strictest_limit_holds_and_the_others_are_used_by_others():
     """Jobs of one slow key do not keep the rest of their task waiting."""
     play = Play({"a": task_of("a", rate=Rate(20), key_rate=Rate(1))}, {})
@@ -337,7 +360,7 @@ def test_what_is_remembered_of_absent_jobs_is_forgotten():
 
 
 def test_beyond_what_is_remembered_by_id_jobs_still_come_about_once(monkeypatch):
-    monkeypatch.setattr("timewheel.dispatch.meter.MOST_REMEMBERED", 100)
+    monkeypatch.setattr("timewheel.dispatch.told.MOST_REMEMBERED", 100)
     play = Play({"a": task_of("a", rate=Rate(50))}, {})
     for number in range(1_000):
         play.add(number, "a")

@@ -90,19 +90,19 @@ class Admission:
     def _turn(self, candidate: Candidate, demands: tuple[Demand, ...], now_us: int, until_us: int) -> int | None:
         """When a job is to come again for tokens; None: there are enough by `until_us`. It is booked with the meter
         that is the last to have them."""
-        job_id, due_us = candidate.job_id, _steady(candidate)
+        job_id, due_us, partition = candidate.job_id, _steady(candidate), _partition(candidate)
         turns: dict[str, int] = {}
         for name, rate, tokens in demands:
             meter = self.meters.of(name, rate, now_us)
-            if meter.earliest(job_id, tokens, now_us, due_us) > until_us:
-                turns[name] = meter.turn(job_id, tokens, now_us, due_us)
+            if meter.earliest(job_id, tokens, now_us, due_us, partition) > until_us:
+                turns[name] = meter.turn(job_id, tokens, now_us, due_us, partition)
         if not turns:
             return None
         instant = max(turns.values())
         for name, rate, tokens in demands:
             meter = self.meters.of(name, rate, now_us)
             if turns.get(name) == instant:
-                meter.tell(job_id, tokens, instant, due_us)
+                meter.tell(job_id, tokens, instant, due_us, partition)
             else:
                 meter.stand_aside(job_id, tokens, instant, due_us)
         return instant
@@ -188,3 +188,7 @@ class Admission:
 
 def _steady(candidate: Candidate) -> int | None:
     return candidate.due_at if candidate.clock is ClockKind.STEADY else None
+
+
+def _partition(candidate: Candidate) -> str:
+    return "" if candidate.flow is None else candidate.flow.partition_key or ""

@@ -9,7 +9,9 @@ meter counts tokens in three kinds besides those that were spent:
 - *booked*: of jobs that were told an instant and are not back yet.
 
 A job that was told nothing waits behind all three, a booked one behind the promised and the late, a late one behind the
-promised alone. So nobody overtakes those who wait, and a job that needs many tokens gets them together.
+promised alone. So nobody overtakes those who wait, and a job that needs many tokens gets them together. Only between
+partitions (tenants) the instants are shared as if these took turns: the first job of one that comes when another has
+10,000 booked is told one of the next instants, and whose instant that was is late, and moved once more.
 
 Who was told an instant is remembered by id, for `MOST_REMEMBERED` jobs in all; of further ones only until when there
 are any: then a job that is due on the steady clock before that counts as one of them. What is forgotten costs moves,
@@ -23,18 +25,17 @@ that comes at 0.5 s is told 5 s.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from fractions import Fraction
 from math import ceil
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from timewheel.dispatch.bucket import Bucket
+from timewheel.dispatch.told import Line, Memory, Told
 from timewheel.model import SECOND_US
 
 if TYPE_CHECKING:
     from timewheel.policies import Rate
 
-MOST_REMEMBERED = 100_000  # jobs that were told an instant, of all meters together: about 25 MB
 IDLE_US = SECOND_US
 ABSENT_US = 10 * SECOND_US
 
@@ -49,67 +50,6 @@ def period_us(rate: Rate) -> int:
     return ceil(Fraction(str(rate.per_s)) * SECOND_US)
 
 
-class _Told(NamedTuple):
-    """A job that was told to come at `instant_us`, for so many tokens (0: it waits for another meter's)."""
-
-    instant_us: int
-    tokens: int
-
-
-class Memory:
-    """How many jobs the meters that share it remember by id."""
-
-    __slots__ = ("jobs",)
-
-    def __init__(self) -> None:
-        self.jobs = 0
-
-    @property
-    def is_full(self) -> bool:
-        """Whether no more are to be remembered."""
-        return self.jobs >= MOST_REMEMBERED
-
-
-class _Line:
-    """Jobs that were told an instant, in the order in which they were told, and the sum of their tokens."""
-
-    __slots__ = ("_memory", "tokens", "who")
-
-    def __init__(self, memory: Memory) -> None:
-        self._memory = memory
-        self.who: OrderedDict[int, _Told] = OrderedDict()  # a plain dict is slow to tell its first after many have gone
-        self.tokens = 0
-
-    def add(self, job_id: int, told: _Told) -> None:
-        self.drop(job_id)
-        self._memory.jobs += 1
-        self.who[job_id] = told
-        self.tokens += told.tokens
-
-    def drop(self, job_id: int) -> None:
-        if (told := self.who.pop(job_id, None)) is not None:
-            self._memory.jobs -= 1
-            self.tokens -= told.tokens
-
-    def clear(self) -> None:
-        self._memory.jobs -= len(self.who)
-        self.who.clear()
-        self.tokens = 0
-
-    def tokens_of(self, job_id: int) -> int:
-        """How many of the tokens are this job's."""
-        told = self.who.get(job_id)
-        return 0 if told is None else told.tokens
-
-    def drop_absent(self, before_us: int) -> None:
-        """Forget those in front whose instant has long passed."""
-        while self.who:
-            job_id = next(iter(self.who))
-            if self.who[job_id].instant_us >= before_us:
-                return
-            self.drop(job_id)
-
-
 class Meter:
     """See the module. Instants are steady microseconds."""
 
@@ -120,7 +60,7 @@ class Meter:
         self.bucket = bucket_of(rate, saved, now_us)
         self.promised = 0
         self._memory = memory or Memory()
-        self._booked, self._late = _Line(self._memory), _Line(self._memory)
+        self._booked, self._late = Line(self._memory), Line(self._memory)
         self._unnamed = 0  # tokens of those that are not remembered by id
         self._beyond_us = 0  # the last instant that one of those was told
 
@@ -131,10 +71,12 @@ class Meter:
 
     # ---- whose turn it is --------------------------------------------------------------------------------------------
 
-    def earliest(self, job_id: int, tokens: int, now_us: int, steady_due_us: int | None = None) -> int:
+    def earliest(
+        self, job_id: int, tokens: int, now_us: int, steady_due_us: int | None = None, partition: str = ""
+    ) -> int:
         """The instant from which this job may have its tokens, as things stand; one gone by means now.
 
-        `steady_due_us`: its due time, if that is on the steady clock.
+        `steady_due_us`: its due time, if that is on the steady clock. `partition`: of those it shares the rate with.
         """
         self._forget_absent(now_us)
         if job_id in self._late.who:
@@ -143,23 +85,28 @@ class Meter:
             return self._ready_at(self._late.tokens, tokens, now_us)
         if not self.promised and self.bucket.is_full(now_us - IDLE_US):
             self.forget_told()
-        return self._ready_at(self._waiting, tokens, now_us)
+        return self._ready_at(self._before(tokens, partition), tokens, now_us)
 
-    def turn(self, job_id: int, tokens: int, now_us: int, steady_due_us: int | None = None) -> int:
-        """The instant that a job is told which may not have its tokens now: behind all that were told one before it."""
-        if self._was_told(job_id, steady_due_us):
-            others = self._late.tokens - self._late.tokens_of(job_id)
+    def turn(self, job_id: int, tokens: int, now_us: int, steady_due_us: int | None = None, partition: str = "") -> int:
+        """The instant that a job is told which may not have its tokens now: behind all that were told one before it,
+        but for the share of its partition."""
+        if job_id in self._late.who:
+            others = self._late.before(job_id)
+        elif self._was_booked(job_id, steady_due_us):
+            others = self._late.tokens
         else:
-            others = self._waiting
+            others = self._before(tokens, partition)
         return self._ready_at(others, tokens, now_us)
 
-    def tell(self, job_id: int, tokens: int, instant_us: int, steady_due_us: int | None = None) -> None:
+    def tell(
+        self, job_id: int, tokens: int, instant_us: int, steady_due_us: int | None = None, partition: str = ""
+    ) -> None:
         """This job is told to come at its `turn`."""
         if self._was_told(job_id, steady_due_us):
-            self._forget(job_id, tokens, steady_due_us)
-            self._late.add(job_id, _Told(instant_us, tokens))
+            self._forget_booked(job_id, tokens, steady_due_us)
+            self._late.add(job_id, Told(instant_us, tokens))
         elif not self._memory.is_full:
-            self._booked.add(job_id, _Told(instant_us, tokens))
+            self._booked.add(job_id, Told(instant_us, tokens, partition))
         else:
             self._unnamed += tokens
             self._beyond_us = max(self._beyond_us, instant_us)
@@ -167,9 +114,9 @@ class Meter:
     def stand_aside(self, job_id: int, tokens: int, until_us: int, steady_due_us: int | None = None) -> None:
         """This job waits for another meter, or for a slot: whoever comes later does not overtake it here, and meanwhile
         it reserves nothing."""
-        self._forget(job_id, tokens, steady_due_us)
-        if not self._memory.is_full:
-            self._late.add(job_id, _Told(until_us, 0))
+        self._forget_booked(job_id, tokens, steady_due_us)
+        if job_id in self._late.who or not self._memory.is_full:
+            self._late.add(job_id, Told(until_us, 0))
 
     # ---- promises ----------------------------------------------------------------------------------------------------
 
@@ -182,7 +129,7 @@ class Meter:
         """A job that was promised its tokens does not start now. If it comes again soon, it has its rank."""
         self.promised -= tokens
         assert self.promised >= 0, "more tokens came back than were promised"
-        self._late.add(job_id, _Told(now_us, 0))
+        self._late.add(job_id, Told(now_us, 0))
 
     def has(self, tokens: int, now_us: int) -> bool:
         """Whether so many tokens are there for a job that was promised them."""
@@ -209,6 +156,15 @@ class Meter:
     def _waiting(self) -> int:
         return self._late.tokens + self._booked.tokens + self._unnamed
 
+    def _before(self, tokens: int, partition: str) -> int:
+        """How many tokens go before those of a job that was told nothing: of all who wait, or where partitions share
+        the rate, those that come before it when they take turns."""
+        booked = self._booked.partitions
+        rivals = len(booked) + (partition not in booked)
+        if rivals < 2:
+            return self._waiting
+        return min(self._waiting, self._late.tokens + (booked.get(partition, 0) + tokens) * rivals - tokens)
+
     def _ready_at(self, before: int, tokens: int, now_us: int) -> int:
         return self.bucket.ready_at(self.promised + before + tokens - 1, now_us)
 
@@ -223,7 +179,13 @@ class Meter:
     def _forget(self, job_id: int, tokens: int, steady_due_us: int | None) -> None:
         if job_id in self._late.who:
             self._late.drop(job_id)
-        elif job_id in self._booked.who:
+        else:
+            self._forget_booked(job_id, tokens, steady_due_us)
+
+    def _forget_booked(self, job_id: int, tokens: int, steady_due_us: int | None) -> None:
+        if job_id in self._late.who:
+            return
+        if job_id in self._booked.who:
             self._booked.drop(job_id)
         elif self._was_booked(job_id, steady_due_us):
             self._unnamed = max(0, self._unnamed - tokens)

@@ -6,7 +6,8 @@ from collections import deque
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from timewheel.dispatch.meter import Memory, Meter
+from timewheel.dispatch.meter import Meter
+from timewheel.dispatch.told import Memory
 
 if TYPE_CHECKING:
     from timewheel.policies import Rate
