@@ -633,6 +633,10 @@ async def test_openapi_is_complete(client: httpx.AsyncClient) -> None:
         "/api/v1/calendars", "/api/v1/calendars/{name}", SCHEDULES, f"{SCHEDULES}/{{schedule_id}}",
         *(f"{SCHEDULES}/{{schedule_id}}/{verb}" for verb in ("pause", "resume", "trigger", "backfill")),
         f"{SCHEDULES}/{{schedule_id}}/preview", f"{SCHEDULES}/{{schedule_id}}/occurrences",
+        f"{JOBS}/{{job_id}}/replay", f"{JOBS}/{{job_id}}/discard", "/api/v1/queues", "/api/v1/queues/{queue}",
+        "/api/v1/dead-letters", *(f"/api/v1/dead-letters/{verb}" for verb in ("groups", "replay", "discard")),
+        "/api/v1/operations", "/api/v1/operations/{operation_id}", "/api/v1/operations/{operation_id}/stop",
+        "/api/v1/audit",
     }  # fmt: skip
     known = set(document["components"]["schemas"])
     assert {"JobIn", "JobOut", "ProblemOut", "FieldError"} <= known
