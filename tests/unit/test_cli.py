@@ -21,6 +21,7 @@ from timewheel.cli import exits, imports, main, output
 from timewheel.cli.client import Answer, detail_of
 from timewheel.cli.lines import MAX_LINE, Source, open_source
 from timewheel.cli.logs import LineFormatter, one_line
+from timewheel.cli.parsing import age
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
@@ -40,6 +41,21 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, 
         ("serve", "--gra", "1"),
         ("serve", "--grace", "-1"),
         ("serve", "--grace", "nan"),
+        ("serve", "--forget", "7d"),
+        ("serve", "--forget", "active=7d"),
+        ("serve", "--forget", "completed=d"),
+        ("serve", "--forget", "completed=1w"),
+        ("serve", "--forget", "dead=-5"),
+        ("dlq",),
+        ("dlq", "replay"),
+        ("dlq", "discard"),
+        ("dlq", "replay", "--reason", "r"),
+        ("jobs", "retry", "x", "--reason", "r"),
+        ("operations", "stop", "x"),
+        ("queues", "set", "q", "--rate", "x"),
+        ("queues", "set", "q", "--rate", "5/0"),
+        ("queues", "set", "q", "--concurrency", "0"),
+        ("queues", "set", "q"),
         ("jobs",),
         ("jobs", "show"),
         ("jobs", "list", "--state", "nope"),
@@ -481,3 +497,11 @@ async def test_without_a_terminal_an_import_gives_signs_of_life(
     said = capsys.readouterr().err.splitlines()
     assert said[:2] == ["waiting: nobody answers", "the server answers again; going on"]
     assert said[2:] == [f"imported {500 * number:,} of {lines:,}" for number in range(1, imports.AT_ONCE + 1)]
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [("completed=7d", ("completed_s", 604_800)), ("dead=0", ("dead_s", 0)), ("discarded=90m", ("discarded_s", 5_400))],
+)
+def test_ages_have_units(text: str, kept: tuple[str, float]) -> None:
+    assert age(text) == kept

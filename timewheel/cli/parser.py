@@ -7,7 +7,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from timewheel.cli import parser_repairs, parser_schedules
-from timewheel.cli.parsing import Parser, count, port, positive, run, seconds, verb
+from timewheel.cli.parsing import Parser, age, count, port, positive, run, seconds, verb
 from timewheel.model import JobState
 
 DISTRIBUTION = "timewheel-jobs"
@@ -48,6 +48,13 @@ def _add_serve(commands: Any) -> None:
     serve.add_argument("--concurrency", type=positive, metavar="N", help="run at most N jobs at once (default: 100)")
     serve.add_argument(
         "--durability", choices=("power", "process"), help="what an accepted job survives (default: power, a power cut)"
+    )
+    serve.add_argument(
+        "--forget",
+        type=age,
+        action="append",
+        metavar="STATE=AGE",
+        help="forget jobs so long after they ended, like completed=7d or discarded=12h; repeatable (default: never)",
     )
     serve.add_argument(
         "--allow-http",

@@ -81,3 +81,19 @@ def seconds(text: str) -> float:
     if not 0 <= value <= 86_400:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds from 0 to 86400")
     return value
+
+
+_UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
+_ENDS = ("completed", "cancelled", "skipped", "dead", "discarded")
+
+
+def age(text: str) -> tuple[str, float]:
+    """How jobs ended, and how long such are kept: `completed=7d` -> ("completed_s", 604800)."""
+    state, _, rest = text.partition("=")
+    number, unit = (rest[:-1], rest[-1:]) if rest[-1:] in _UNITS else (rest, "s")
+    if state not in _ENDS or not number.isascii() or not number.isdecimal() or len(number) > 9:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not like completed=7d: one of {', '.join(_ENDS)}, and a number of seconds, or one with s, m, "
+            f"h or d"
+        )
+    return f"{state}_s", float(int(number) * _UNITS[unit])

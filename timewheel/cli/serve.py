@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 DEFAULT_DB = "timewheel.db"
 DEFAULT_DURABILITY: Literal["power"] = "power"
-_OWN_OPTIONS = ("db", "rate", "concurrency", "durability")  # of the Scheduler that serve makes itself
+_OWN_OPTIONS = ("db", "rate", "concurrency", "durability", "forget")  # of the Scheduler that serve makes itself
 
 _log = logging.getLogger("timewheel.serve")
 
@@ -122,6 +122,7 @@ def _own(options: Namespace) -> Scheduler:
     """A scheduler made of the options."""
     from timewheel.errors import InvalidOption
     from timewheel.options import Rate
+    from timewheel.retention_rules import Retention
     from timewheel.scheduler import Scheduler
 
     path = quote(os.fspath(options.db or DEFAULT_DB))
@@ -131,6 +132,7 @@ def _own(options: Namespace) -> Scheduler:
             rate=None if options.rate is None else Rate(options.rate),
             concurrency=options.concurrency or 100,
             durability=options.durability or DEFAULT_DURABILITY,
+            retention=Retention(**dict(options.forget)) if options.forget else None,
         )
     except InvalidOption as error:
         raise Exit(USAGE, str(error)) from None
