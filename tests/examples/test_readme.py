@@ -266,6 +266,6 @@ def test_paths_that_are_named_exist():
 
 
 def test_the_page_is_short():
-    """Eight minutes: the tables that commands print do not count."""
+    """Nine minutes: the tables that commands print do not count."""
     text = re.sub(r"<!-- (benchmarks|proof):begin -->.*<!-- \1:end -->", "", TEXT, flags=re.DOTALL)
-    assert len(text.splitlines()) <= 900
+    assert len(text.splitlines()) <= 880
