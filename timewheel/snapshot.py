@@ -189,6 +189,12 @@ class Snapshot(Generic[R_co]):
         return None if self.record.finished_at is None else utc_datetime(self.record.finished_at)
 
     @property
+    def discarded_at(self) -> datetime | None:
+        """When it was discarded: it is no dead letter any more, though it is DEAD."""
+        discarded_at = self.record.discarded_at
+        return None if discarded_at is None else utc_datetime(discarded_at)
+
+    @property
     def schedule_id(self) -> str | None:
         """The id of the schedule that made it; None for any other job."""
         return None if self.record.origin is None else self.record.origin.schedule

@@ -87,6 +87,7 @@ async def test_dead_letters_are_listed_and_grouped(client: httpx.AsyncClient, sc
     assert [job["id"] for job in more.json()["items"]] == [jobs[0].id]
     [group] = good(await client.get(f"{LETTERS}/groups"), answers.GroupsOut)["items"]
     assert (group["task"], group["letters"], group["newest"]) == ("pay", 3, jobs[2].id)
+    assert {job["fingerprint"] for job in listed["items"]} == {group["fingerprint"]}
     found = await client.get(LETTERS, params={"fingerprint": group["fingerprint"], "until": group["first_at"]})
     assert len(found.json()["items"]) == 1
     assert not (await client.get(LETTERS, params={"task": "other"})).json()["items"]
@@ -123,7 +124,9 @@ async def test_arguments_are_edited_and_secrets_in_the_old_ones_withheld(
 async def test_one_job_is_discarded_once(client: httpx.AsyncClient, scheduler: Scheduler) -> None:
     [job] = await kill(scheduler, 1)
     path = f"{JOBS}/{job.id}/discard"
-    assert good(await client.post(path, json=WHO), answers.DiscardOut)["answer"] == "discarded"
+    done = good(await client.post(path, json=WHO), answers.DiscardOut)
+    assert (done["answer"], done["job"]["state"]) == ("discarded", "DEAD")
+    assert done["job"]["discarded_at"] is not None
     assert good(await client.post(path, json=WHO), answers.DiscardOut)["answer"] == "too_late"
     assert not (await client.get(LETTERS)).json()["items"]
 

@@ -46,6 +46,8 @@ class JobOut(BaseModel):
     due_at: Annotated[str, Field(description="When it is next eligible.")]
     created_at: str
     finished_at: str | None
+    discarded_at: Annotated[str | None, Field(description="Of DEAD: it is no dead letter any more.")]
+    fingerprint: Annotated[str | None, Field(description="Of the last failure; equal ones failed alike.")]
     tags: list[str]
     concurrency_key: str | None
     rate_key: str | None

@@ -54,6 +54,8 @@ def job_view(job: Job[Any]) -> dict[str, Any]:
         "due_at": scheduled_at if as_asked else instant_text(job.due_at),
         "created_at": instant_text(job.created_at),
         "finished_at": instant_text(job.finished_at),
+        "discarded_at": instant_text(job.discarded_at),
+        "fingerprint": record.fingerprint,
         "tags": record.tags,
         "concurrency_key": record.concurrency_key,
         "rate_key": flow.rate_key,
