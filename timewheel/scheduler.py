@@ -170,6 +170,10 @@ class Scheduler(Mending, Scheduling):
         """A dependency that tasks name: how its breaker and its retry budget stand, and a person's override."""
         return DependencyHandle(self._desk, name)
 
+    def dependencies(self) -> list[DependencyHandle]:
+        """Every dependency that is declared, or that a task names, by name. Raises NotStarted, NotOwner."""
+        return [DependencyHandle(self._desk, name) for name in self._desk.running().guards.guards.names()]
+
     def queue(self, name: str) -> QueueHandle:
         """A queue, to pause, resume and resize it."""
         return QueueHandle(self._desk, name)

@@ -636,7 +636,7 @@ async def test_openapi_is_complete(client: httpx.AsyncClient) -> None:
         f"{JOBS}/{{job_id}}/replay", f"{JOBS}/{{job_id}}/discard", "/api/v1/queues", "/api/v1/queues/{queue}",
         "/api/v1/dead-letters", *(f"/api/v1/dead-letters/{verb}" for verb in ("groups", "replay", "discard")),
         "/api/v1/operations", "/api/v1/operations/{operation_id}", "/api/v1/operations/{operation_id}/stop",
-        "/api/v1/audit",
+        "/api/v1/audit", "/api/v1/dependencies", "/api/v1/dependencies/{dependency}",
     }  # fmt: skip
     known = set(document["components"]["schemas"])
     assert {"JobIn", "JobOut", "ProblemOut", "FieldError"} <= known

@@ -16,7 +16,7 @@ from starlette.responses import Response
 from starlette.routing import Match
 
 from timewheel.model import SchedulerState
-from timewheel.serve import calendars, forecast, jobs, queues, repairs, schedules
+from timewheel.serve import calendars, dependencies, forecast, jobs, queues, repairs, schedules
 from timewheel.serve.guard import Guard
 from timewheel.serve.making import Maker
 from timewheel.serve.metrics import CONTENT_TYPE, Metrics
@@ -70,6 +70,7 @@ def create_app(
     app.include_router(calendars.CalendarsApi(scheduler).router())
     app.include_router(forecast.router(scheduler))
     app.include_router(queues.QueuesApi(scheduler).router())
+    app.include_router(dependencies.DependenciesApi(scheduler).router())
     app.include_router(repairs.RepairsApi(scheduler, maker).router())
     app.include_router(_Health(scheduler).router())
     app.add_middleware(Guard, hosts=hosts, limits={f"{jobs.PREFIX}/batch": jobs.BATCH_BYTES})
