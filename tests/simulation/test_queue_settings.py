@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.simulation.helpers import SlowStore, Stage
+from tests.simulation.helpers import STORES, SlowStore, Stage
 from tests.simulation.test_limits import check_rate
 from timewheel import InvalidOption, JournalFull, Queue, Rate
 from timewheel.queue_settings import QueueSettings
@@ -245,9 +245,10 @@ def test_queues_share_one_scheduler_by_their_weights():
     assert counts[1]["gold"] == pytest.approx(counts[1]["iron"], rel=0.1)
 
 
-def test_a_tenant_with_many_queued_jobs_does_not_delay_another_ones_job():
+@pytest.mark.parametrize("store", STORES)
+def test_a_tenant_with_many_queued_jobs_does_not_delay_another_ones_job(store):
     """At most two starts for the claims under way, and one of the big tenant's turn."""
-    stage = Stage(concurrency=1)
+    stage = Stage(store=STORES[store](), concurrency=1)
 
     async def scene(scheduler):
         big, small = (scheduler.options(partition_key=tenant) for tenant in ("big", "small"))
@@ -258,5 +259,24 @@ def test_a_tenant_with_many_queued_jobs_does_not_delay_another_ones_job():
         await small.now("note", "the one")
         await stage.machine.sleep(0.2)
         assert stage.tags().index("the one") - before <= 4
+
+    stage.play(scene, crash_after=True)
+
+
+def test_among_100_tenants_each_has_its_turn():
+    """The last of 100 tenants that each have 20 jobs waits for about one start of each other, not for their backlog."""
+    stage = Stage(concurrency=2)
+
+    async def scene(scheduler):
+        for tenant in range(100):
+            maker = scheduler.options(partition_key=f"tenant {tenant}")
+            await maker.at_many(maker.new(timedelta(0), "busy", tenant, 0.01) for _ in range(20))
+        await stage.machine.sleep(1)
+        before = len(stage.diary)
+        await scheduler.options(partition_key="new").now("note", "new")
+        await stage.machine.sleep(3)
+        assert stage.tags().index("new") - before <= 100 + 6
+        turns = Counter(stage.tags()[before : before + 500])
+        assert max(turns.values()) - min(turns[tenant] for tenant in range(100)) <= 1
 
     stage.play(scene, crash_after=True)

@@ -9,7 +9,7 @@ from datetime import timedelta
 
 import pytest
 
-from tests.simulation.helpers import SlowStore, Stage
+from tests.simulation.helpers import STORES, SlowStore, Stage
 from timewheel import Breaker, Dependency, InvalidOption, JournalUnknown, Queue, Retry, RetryBudget, Throttled, current
 from timewheel.dispatch.breaker import BreakerState
 from timewheel.events import BreakerChanged
@@ -121,8 +121,9 @@ def test_without_a_breaker_the_same_is_a_storm():
     assert len(target.calls_s) > 600
 
 
-def test_what_is_open_is_open_after_a_crash_and_spends_no_attempts():
-    target = Target(concurrency=10)
+@pytest.mark.parametrize("store", STORES)
+def test_what_is_open_is_open_after_a_crash_and_spends_no_attempts(store):
+    target = Target(store=STORES[store](), concurrency=10)
     target.broken_s = lambda: True
     opened = []
 
@@ -139,12 +140,12 @@ def test_what_is_open_is_open_after_a_crash_and_spends_no_attempts():
         target.broken_s = lambda: False
         await target.machine.sleep(60)
         assert scheduler.dependency("target").state().breaker is BreakerState.CLOSED
+        assert "breaker\ntarget" not in await target.store.limits(), "what is closed is forgotten"
 
     target.play(fail, crash_after=True)
     assert sum(job.failures for job in target.dump()["jobs"].values()) == opened[0]
     target.play(rest)
     assert target.states() == {JobState.COMPLETED: 50}
-    assert "breaker\ntarget" not in asyncio.run(target.store.limits()), "what is closed is forgotten"
 
 
 def test_half_open_lets_probes_through_and_no_more():
