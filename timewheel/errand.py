@@ -35,6 +35,10 @@ _PAGE = 500  # entries of the audit that are read at once
 class Writer(Protocol):
     """The committer, as seen from here."""
 
+    @property
+    def trouble(self) -> Exception | None:
+        """Why the journal takes nothing at present; None when it does."""
+
     def verb(self, change: Replay | Discard, receive: Callable[[Any], None]) -> None:
         """Queue a change of a job."""
 

@@ -69,6 +69,8 @@ class Operations:
                     return errand.record
             if len(self._errands) >= MOST_AT_ONCE:
                 raise Overloaded(f"{MOST_AT_ONCE} operations run already: wait until one is over", retry_after_s=10)
+            if (trouble := self._around.writer.trouble) is not None:  # nobody is to wait until there is space
+                raise trouble
             record = await self._record(kind, terms, matched, who)
             entry = who.entry("start", operation=operation_text(record.number), of=kind, matched=matched)
             self._around.writer.note(AddEntry(AUDIT, entry))

@@ -16,6 +16,7 @@ from timewheel import (
     InvalidOption,
     InvalidTask,
     JobNotFound,
+    JournalFull,
     JournalUnknown,
     NotSerializable,
     NotStarted,
@@ -641,6 +642,31 @@ def test_a_clock_set_back_lets_no_job_be_done_twice() -> None:
         await bank.machine.sleep(20)
         [operation] = await scheduler.operations()
         assert (operation.state, operation.done, operation.skipped) == (DONE, 12, 0)
+        assert set((await replays(scheduler)).values()) == {1}
+
+    bank.live(scene)
+
+
+def test_a_full_journal_takes_no_operation_and_one_that_runs_waits_for_space() -> None:
+    bank = Bank(SlowStore(MemoryStore(), commit_s=0.01))
+
+    async def scene(scheduler: Scheduler) -> None:
+        await bank.kill(scheduler, 60)
+        bank.down = False
+        operation = await scheduler.dead_letters().replay(**WHO, canary=0, rate=Rate(10))
+        await bank.machine.sleep(1)
+        full = JournalFull("no space", path="memory")
+        bank.store.faults = {bank.store.commits + 1 + number: (full, False) for number in range(30)}
+        await bank.machine.sleep(3)
+        for ask in (
+            scheduler.dead_letters().discard(actor="ada", reason="r"),
+            (await scheduler.jobs(state="DEAD")).items[-1].replay(**WHO),
+        ):
+            with pytest.raises(JournalFull):
+                await ask
+        bank.store.faults = {}
+        ended = await operation.wait(60)
+        assert (ended.state, ended.done, ended.skipped) == (DONE, 60, 0)
         assert set((await replays(scheduler)).values()) == {1}
 
     bank.live(scene)
