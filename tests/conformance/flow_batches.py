@@ -54,12 +54,12 @@ class FlowChanges:
         )
 
     def _dependencies(self):
-        states = self._one_of(((JobState.ACTIVE, JobState.SCHEDULED), tuple(JobState)))
+        states = self._one_of(((JobState.ACTIVE, JobState.SCHEDULED), (JobState.WAITING,), tuple(JobState)))
         ids = [self._pick(*states) for _ in range(self._number(0, 2))]
         return Dependencies((*ids, *self._some(range(max(self.next_id - 3, 0), self.next_id + 1), 1)), self._policy())
 
     def _policy(self):
-        return self._one_of(list(DependencyFails))
+        return self._one_of((*DependencyFails, DependencyFails.CANCEL))
 
     # ---- claims and take-overs ---------------------------------------------------------------------------------------
 
