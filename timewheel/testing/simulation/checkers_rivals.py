@@ -53,6 +53,9 @@ class OneOfAKind(Checker):
             cls.demand(outcome.conflict == (unique.on_conflict is OnConflict.FAIL), "refused, or not", fact)
             met = after.get(outcome.job_id)
             cls.demand(met is not None and met.job_id != fact.job_id, "met nobody", fact)
+            seen = [each for each in (before.get(outcome.job_id), met) if each is not None]
+            in_the_way = len(seen) < 2 or any(_in_the_way(each, fact) for each in seen)  # else its batch made it
+            cls.demand(in_the_way, "met one that is not in its way", fact)
             kept = met is not None and all(job.job_id <= outcome.job_id for job in there)
             cls.demand(kept, "another, newer, stood in the way", fact)
             moves = unique.on_conflict is OnConflict.RESCHEDULE and met is not None and met.state in NOT_BEGUN
@@ -67,9 +70,12 @@ class OneOfAKind(Checker):
     def _made(
         cls, fact: Rival, outcome: Submitted, unique: Uniqueness, there: list[JobRecord], after: dict[int, JobRecord]
     ) -> None:
-        cls.demand(not there, f"made ({unique.on_conflict}) beside another", fact)
-        if outcome.replaced is not None:
+        if outcome.replaced is None:
+            cls.demand(not there, f"made ({unique.on_conflict}) beside another", fact)
+        else:
             gone = after[outcome.replaced]
+            older = all((job.created_at, job.job_id) < (gone.created_at, gone.job_id) for job in there)
+            cls.demand(older, "another, newer, was to be replaced", fact)
             cls.demand(unique.on_conflict is OnConflict.REPLACE, "replaced, and nobody asked for that", fact)
             ended = (gone.state, gone.reason) == (JobState.CANCELLED, "replaced")
             cls.demand(ended, "replaced, and it goes on", fact)

@@ -9,13 +9,14 @@ import random
 from typing import TYPE_CHECKING, Any
 
 from timewheel.testing.simulation import moves_of_flow, moves_of_operators  # noqa: F401  they register themselves
-from timewheel.testing.simulation.flow_plans import KEYED, What, draw_limits
+from timewheel.testing.simulation.flow_plans import KEYED, What, draw_guards, draw_limits
 from timewheel.testing.simulation.moves import kinds_of
 from timewheel.testing.simulation.plan import Fault, Life, Move
 
 if TYPE_CHECKING:
     from timewheel.testing.simulation.drawing import Drawing
 
+GUARDED = 0.5  # of these have breakers
 SHARE = 0.4  # of the plans have flow control
 EVENTS = ["submitting", "submitted", "claiming", "claimed", "entered", "leaving", "settling", "settled", "replaying"]
 AT_BAD_MOMENTS = {"flowing", "flowcancel", "flowmove", "replay", "discard", "reshape"}
@@ -43,12 +44,15 @@ class FlowDrawing:
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(f"{seed} flow")
         self.wanted = self.chance.random() < SHARE
+        self.guards = random.Random(f"{seed} guards")
+        self.guarded = self.wanted and self.guards.random() < GUARDED
         self._tags: list[str] = []
 
     def extend(self, limits: What) -> What:
         """The limits of a plan, with those of flow control."""
         if self.wanted:
             mine = draw_limits(self.chance)
+            mine = draw_guards(self.guards, mine) if self.guarded else mine
             queues = {**limits["queues"], **mine["queues"]}
             return {**limits, **mine, "queues": queues}
         return limits
@@ -64,6 +68,9 @@ class FlowDrawing:
         kinds = kinds_of("flow")
         weights = [each.weight for each in kinds.values()]
         moves, at_s = [], 0.0
+        if self.guarded and self.guards.random() < 0.4:
+            what: What = {"how": self.guards.choice(["open", "closed", "auto"])}
+            moves.append(Move("force", round(self.guards.random() * length_s, 4), what, None))
         for kind in chance.choices([*kinds], weights, k=chance.choice([6, 16, 28])):
             if chance.random() < 0.5:
                 at_s = round(chance.random() * min(length_s, 8), 4)
@@ -103,6 +110,10 @@ class FlowDrawing:
             what[chance.choice(["timeout_s", "heartbeat_timeout_s"])] = chance.choice([0.1, 0.6])
         elif chance.random() < 0.1:
             what["heartbeat_timeout_s"] = 2
+        if self.guarded and self.guards.random() < 0.4:
+            what["task"] = "brittle"
+            if self.guards.random() < 0.5:
+                what["script"]["ends"] = ["fails", self.guards.choice(["fails", "ambiguous", "throttled"]), "ok"]
         self._keys(what)
         self._ends(what)
         if chance.random() < 0.25:
@@ -113,8 +124,8 @@ class FlowDrawing:
 
     def _keys(self, what: What) -> None:
         chance = self.chance
-        if chance.random() < 0.4:
-            what["concurrency_key"] = chance.choice(["k0", "k0", "k1"])
+        if chance.random() < (0.7 if what["queue"] == KEYED else 0.3):
+            what["concurrency_key"] = chance.choice(["k0", "k0", "k0", "k1"])
         if chance.random() < 0.4:
             what |= {"rate_key": chance.choice(["r0", "r0", "r1"]), "cost": chance.choice([1, 1, 2, 3])}
         if chance.random() < 0.25:

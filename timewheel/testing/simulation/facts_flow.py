@@ -11,11 +11,21 @@ from timewheel.store.letters import PruneRule
 
 
 class Passed(NamedTuple):
-    """A job passed the gate, and took whatever tokens it needs: `steady_us` is when."""
+    """A job passed the gate, and took whatever tokens it needs: `steady_us` is when. `retry`: it had failed before."""
 
     elapsed_us: int
     job_id: int
     steady_us: int
+    retry: bool
+
+
+class Went(NamedTuple):
+    """The breaker of a dependency went from one state to another."""
+
+    elapsed_us: int
+    dependency: str
+    before: str
+    after: str
 
 
 class Rerun(NamedTuple):

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from timewheel import Queue, Rate, Retention, Retry, Unique
+from timewheel import Breaker, Dependency, Queue, Rate, Retention, Retry, RetryBudget, Unique
 
 What = dict[str, Any]
 
@@ -23,6 +23,7 @@ RETRIES: dict[str, Retry | None] = {
 CLASSES = {LookupError: "PERMANENT", ArithmeticError: "THROTTLED", OSError: "AMBIGUOUS"}  # what `fragile` says
 PLAIN = ("queue", "priority", "timeout_s", "misfire_grace_s", "concurrency_key")
 OF_FLOW = ("rate_key", "cost", "partition_key", "heartbeat_timeout_s", "expires_after_s", "deadline_after_s")
+BANK = "bank"  # what the task `brittle` depends on
 KEYED = "keyed"  # the queue whose keys have limits
 
 
@@ -40,6 +41,25 @@ def draw_limits(chance: random.Random) -> What:
         ages = ("completed_s", "cancelled_s", "skipped_s", "dead_s", "discarded_s")
         limits["retention"] = {name: chance.choice([0, 2, 300, None]) for name in ages}
     return limits
+
+
+def draw_guards(chance: random.Random, limits: What) -> What:
+    """The same limits with a task whose dependency has a breaker, perhaps a retry budget."""
+    breaker = {"failures": chance.choice([2, 3]), "window_s": 5, "open_s": chance.choice([0.5, 2]), "closes_after": 2}
+    breaker |= {"probes": chance.choice([1, 2])}
+    budget = chance.choice([None, {"share": 0.3, "window_s": 4, "at_least": 1}])
+    tasks = {**limits["tasks"], "brittle": {"dependency": BANK}}
+    return {**limits, "tasks": tasks, "dependencies": {BANK: {"breaker": breaker, "retry_budget": budget}}}
+
+
+def dependencies_of(what: Mapping[str, Any]) -> dict[str, Dependency]:
+    """What protects dependencies."""
+    found = {}
+    for name, guards in what.items():
+        budget = guards["retry_budget"]
+        budget = None if budget is None else RetryBudget(**budget)
+        found[name] = Dependency(breaker=Breaker(**guards["breaker"]), retry_budget=budget)
+    return found
 
 
 def rate_of(what: Mapping[str, Any] | None) -> Rate | None:

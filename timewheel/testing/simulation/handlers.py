@@ -48,7 +48,9 @@ class Handlers:
         """On the loop, too."""
         return await self._act(tag, script)
 
-    metered = slotted = fragile = guest  # the tasks of flow control, see `timewheel.testing.simulation.flow_plans`
+    metered = slotted = fragile = brittle = (
+        guest  # the tasks of flow control, see `timewheel.testing.simulation.flow_plans`
+    )
 
     async def _act(self, tag: str, script: dict[str, Any]) -> Any:
         queue = script.get("queue", "default")

@@ -7,9 +7,10 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from timewheel.events import BreakerChanged, Notices
 from timewheel.testing.simulation.facts import Token
-from timewheel.testing.simulation.facts_flow import Passed
-from timewheel.testing.simulation.flow_plans import queue_of, rate_of, retention_of, task_options
+from timewheel.testing.simulation.facts_flow import Passed, Went
+from timewheel.testing.simulation.flow_plans import dependencies_of, queue_of, rate_of, retention_of, task_options
 
 WHOLE = "*"
 NO_LIMIT = 1_000_000
@@ -43,7 +44,11 @@ class LimitsBook:
         queues = {name: queue_of(what) for name, what in self._limits.get("queues", {}).items()}
         retention = retention_of(self._limits.get("retention"))
         rate, concurrency = rate_of(self._limits.get("rate")), self._limits.get("concurrency", 100)
-        return {"concurrency": concurrency, "rate": rate, "queues": queues, "retention": retention}
+        return {"concurrency": concurrency, "rate": rate, "queues": queues, "retention": retention} | self._guards()
+
+    def _guards(self) -> dict[str, Any]:
+        guards = self._limits.get("dependencies")
+        return {"dependencies": dependencies_of(guards)} if guards else {}
 
     @property
     def tasks(self) -> Mapping[str, Mapping[str, Any]]:
@@ -96,9 +101,19 @@ def note_starts(dispatcher: Any, elapsed_us: Callable[[], int], add: Callable[[A
     def passed(claimant: Any, now_us: int) -> bool:
         entered: bool = enters(claimant, now_us)
         if entered:
-            add(Passed(elapsed_us(), claimant.job.job_id, now_us))
+            add(Passed(elapsed_us(), claimant.job.job_id, now_us, claimant.job.failures > 0))
         return entered
 
     dispatcher.limits.enter = noted
     if flow:
         dispatcher._enters = passed
+
+
+def note_breakers(notices: Notices, elapsed_us: Callable[[], int], add: Callable[[Any], None]) -> None:
+    """Note what becomes of breakers."""
+
+    def noted(notice: object) -> None:
+        if isinstance(notice, BreakerChanged):
+            add(Went(elapsed_us(), *notice))
+
+    notices.subscribe(noted)

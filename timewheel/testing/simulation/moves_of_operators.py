@@ -88,6 +88,16 @@ class Halt(FlowMove):
         await world.operators.halt()
 
 
+class Force(FlowMove):
+    """Opens a breaker by hand, closes it, or lets it go by itself again. Drawn with the breakers."""
+
+    weight = 0
+
+    @staticmethod
+    async def play(world: World, what: What) -> None:
+        await world.operators.force(what["how"])
+
+
 class LookAtLetters(FlowMove):
     """Reads dead letters."""
 

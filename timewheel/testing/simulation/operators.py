@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 from timewheel import Operation, Rate
 from timewheel.errors import InvalidOption, Overloaded, TimewheelError
 from timewheel.store.letters import OperationState
+from timewheel.testing.simulation.flow_plans import BANK
 
 if TYPE_CHECKING:
     from timewheel.testing.simulation.world import World
@@ -102,6 +103,17 @@ class Operators:
             return "none runs"
 
         await self.world.users.ask("halt", "", go, None)
+
+    async def force(self, how: str) -> None:
+        """Say how the breaker is to be: "open", "closed", or "auto"."""
+
+        async def go() -> str:
+            handle = self.world.users.the_scheduler.dependency(BANK)
+            verbs = {"open": handle.force_open, "closed": handle.force_closed, "auto": handle.auto}
+            await verbs[how]("planned")
+            return f"{handle.state().breaker}"
+
+        await self.world.users.ask(f"force {how}", BANK, go, None)
 
     async def look(self) -> None:
         """Read what there is to read."""

@@ -21,6 +21,8 @@ async def settle(world: World, scheduler: Scheduler) -> None:
     """Have operations end; then cancel whoever waits for what will never complete, until nobody does."""
     if not world.limits.tasks:
         return
+    if "brittle" in world.limits.tasks:
+        await world.operators.force("auto")
     for _ in range(SETTLE_S):
         await asyncio.sleep(1)
         dump = await world.journal.inner.dump()

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from timewheel.testing import virtual
 from timewheel.testing.invariants import Violated
 from timewheel.testing.simulation import (  # noqa: F401  they register themselves
+    checkers_breakers,
     checkers_ends,
     checkers_flow,
     checkers_journal,

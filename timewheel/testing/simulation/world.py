@@ -22,7 +22,7 @@ from timewheel.testing.simulation.book import Book
 from timewheel.testing.simulation.facts import Began, Ended, Fact, LifeRecord, Note, Shaped, Told
 from timewheel.testing.simulation.handlers import TASKS, Handlers
 from timewheel.testing.simulation.journals import FaultyJournal
-from timewheel.testing.simulation.limits import LimitsBook, note_starts
+from timewheel.testing.simulation.limits import LimitsBook, note_breakers, note_starts
 from timewheel.testing.simulation.operators import Operators
 from timewheel.testing.simulation.plan import Life, Move, Plan
 from timewheel.testing.simulation.standing import StandingUsers
@@ -193,6 +193,7 @@ class World:
             if name not in self.life.without:
                 self.register(scheduler, name)
         scheduler.notices.subscribe(notices.append)
+        note_breakers(scheduler.notices, self.machine.clock.boot_us, self.add)
         return scheduler
 
     def register(self, scheduler: Scheduler, name: str) -> None:

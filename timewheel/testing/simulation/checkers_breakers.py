@@ -1,0 +1,125 @@
+"""Checkers of breakers and retry budgets: who starts while a dependency fails."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from timewheel.model import SECOND_US, job_number
+from timewheel.testing.simulation.checking import Checker
+from timewheel.testing.simulation.facts import Ended, Fact, LifeRecord, Over
+from timewheel.testing.simulation.facts_flow import Passed, Went
+from timewheel.testing.simulation.flow_plans import BANK
+
+if TYPE_CHECKING:
+    from timewheel.testing.simulation.world import World
+
+SHUT = {"OPEN", "FORCED_OPEN"}
+COUNT = {"ValueError", "Transient", "Ambiguous", "OSError", "LookupError", "ArithmeticError"}  # as failures, here
+SAVED = f"breaker\n{BANK}"
+SLACK_US = SECOND_US // 10
+FORCED = {0: "FORCED_CLOSED", 1: "FORCED_OPEN"}
+
+
+def bank_of(world: World) -> Any:
+    """How the dependency is declared; None: it is not."""
+    return world.plan.limits.get("dependencies", {}).get(BANK)
+
+
+def starts_of(world: World, record: LifeRecord, fact: Fact) -> Passed | None:
+    """A start of a job that calls the dependency, if it is one."""
+    if not isinstance(fact, Passed):
+        return None
+    job = record.after["jobs"].get(fact.job_id)
+    return fact if job is not None and job.task == "brittle" else None
+
+
+class Breakers(Checker):
+    """Who calls a dependency that fails."""
+
+    number = "I17"
+    sentence = "A breaker opens when enough has failed; open it lets nobody start, half open no more than its probes"
+
+    @classmethod
+    def life_over(cls, world: World, record: LifeRecord) -> None:
+        """Each start of this life."""
+        bank = bank_of(world)
+        if bank is None or not record.ran:
+            return
+        seen = Seen(bank["breaker"], record)
+        for fact in world.log[record.begin : record.end]:
+            if isinstance(fact, Went):
+                cls.demand(fact.before in (seen.state, seen.state), f"it was {seen.state}", fact)
+                seen.went(fact)
+            elif isinstance(fact, Ended | Over):
+                seen.ended(world, record, fact)
+            elif (start := starts_of(world, record, fact)) is not None:
+                wrong = seen.start(start)
+                cls.demand(wrong is None, f"{wrong}", start)
+
+
+class Seen:
+    """A breaker, as the log tells of it."""
+
+    def __init__(self, settings: dict[str, Any], record: LifeRecord) -> None:
+        self._settings = settings
+        saved = record.before["limits"].get(SAVED)
+        self.state = "CLOSED" if saved is None else FORCED.get(saved, "OPEN")
+        self._ended: list[tuple[int, bool]] = []  # when, and whether it failed
+        self._probing: set[int] = set()
+
+    def went(self, fact: Went) -> None:
+        """It has changed."""
+        self.state = fact.after
+        self._ended.clear()
+        self._probing.clear()
+
+    def ended(self, world: World, record: LifeRecord, fact: Ended | Over) -> None:
+        """A handler, or a job, has ended."""
+        number = fact.job_id if isinstance(fact, Over) else job_number(fact.job_id) or 0
+        self._probing.discard(number)
+        job = record.after["jobs"].get(number)
+        if job is None or job.task != "brittle" or isinstance(fact, Over):
+            return
+        self._ended.append((fact.elapsed_us, fact.how in COUNT))
+
+    def start(self, fact: Passed) -> str | None:
+        """What is wrong with a start."""
+        if self.state in SHUT:
+            return f"started, and its breaker is {self.state}"
+        if self.state == "HALF_OPEN":
+            self._probing.add(fact.job_id)
+            if len(self._probing) > self._settings["probes"]:
+                return f"{len(self._probing)} probe at once"
+        window_us = round(self._settings["window_s"] * SECOND_US)
+        failed = sum(bad for at_us, bad in self._ended if window_us * 0.8 > fact.elapsed_us - at_us > SLACK_US)
+        others = sum(not bad for at_us, bad in self._ended if window_us * 1.2 > fact.elapsed_us - at_us)
+        if self.state == "CLOSED" and failed >= self._settings["failures"] and failed >= others:
+            return f"started after {failed} failures, {others} others, and the breaker is closed"
+        return None
+
+
+class RetryBudgets(Checker):
+    """Retries as a share of the starts."""
+
+    number = "I17"
+    sentence = "In any window no more of the starts are retries than the budget's share, and as many more as it says"
+
+    @classmethod
+    def life_over(cls, world: World, record: LifeRecord) -> None:
+        """Each retry of this life; a restart begins anew."""
+        bank = bank_of(world)
+        if bank is None or bank["retry_budget"] is None:
+            return
+        budget = bank["retry_budget"]
+        window_us = round(budget["window_s"] * SECOND_US)
+        starts: list[Passed] = []
+        for fact in world.log[record.begin : record.end]:
+            if (start := starts_of(world, record, fact)) is None:
+                continue
+            starts.append(start)
+            recent = [each for each in starts if each.steady_us > start.steady_us - window_us]
+            retries = sum(each.retry for each in recent)
+            allowed = budget["share"] * len(recent) + budget["at_least"]
+            cls.demand(
+                not start.retry or retries <= allowed + 1e-6, f"{retries} retries of {len(recent)} starts", start
+            )
