@@ -28,6 +28,12 @@ class QueueHandle:
         """Start its jobs again; what fell due meanwhile runs now."""
         await self._desk.set_queue(self.name, paused=False)
 
+    def retries_waiting(self) -> int:
+        """About how many retries wait for its retry budget; 0 without one. Raises NotStarted, NotOwner."""
+        engine = self._desk.running()
+        budget = engine.guards.guards.budget_of(self.name)
+        return 0 if budget is None else budget.spread.waiting(engine.now().steady_us)
+
     async def update(
         self,
         *,

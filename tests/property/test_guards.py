@@ -106,9 +106,9 @@ class World:
                 opens = sum(recent) >= self.settings.failures and sum(recent) >= self.settings.min_share * len(recent)
                 if opens == (after is OPEN):
                     return
-            recent = [when for when, _ in self.ends]
+            whens = [when for when, _ in self.ends]
             assert fault is not None or after is CLOSED
-            assert any(self.now - width <= when <= self.now - width * 9 // 10 for when in recent), "it is no blur"
+            assert any(self.now - width <= when <= self.now - width * 9 // 10 for when in whens), "it is no blur"
 
 
 @given(SETTINGS, STEPS)
