@@ -131,11 +131,6 @@ PLANTED = {
         edited(write_letters, "TO_FORGET", "OR r.letters OR j.discarded_at < r.ended_before", "OR true"),
         examples=600,
     ),
-    "forgotten while it is waited for": Plant(
-        "retention forgets a job that another waits for",
-        edited(write_letters, "TO_FORGET", "AND NOT EXISTS (SELECT 1 FROM waits AS o WHERE o.on_job = j.job_id)", ""),
-        examples=600,
-    ),
     "forgotten with its key": Plant(
         "retention forgets a job whose idempotency key is held",
         edited(write_letters, "TO_FORGET", "AND j.holds_key IS NULL", ""),
