@@ -2,11 +2,13 @@
 
 import dataclasses
 
+from timewheel.flow import Flow
 from timewheel.model import ClockKind, JobRecord, JobRequest, JobState, Origin, RetryPolicy, new_job
 
 REQUEST = JobRequest(
     7, "task", "[]", "queue", 3, ClockKind.STEADY, 5, RetryPolicy(max_attempts=2), timeout_us=1, misfire_grace_us=2,
     tags=("a",), idempotency_key="key", digest="d", origin=Origin("s", ClockKind.STEADY, 4), concurrency_key="c",
+    flow=Flow(rate_key="r"),
 )  # fmt: skip
 
 
