@@ -38,10 +38,6 @@ class QueueKeeper:
         """What is set of a queue at present."""
         return self._kept.get(queue, QueueSettings())
 
-    def limits_of(self, queue: str) -> Queue | None:
-        """The limits that hold for a queue; None: nobody set or declared any."""
-        return self.of(queue).update or self._declared.get(queue)
-
     def restore(self, saved: Mapping[str, str]) -> None:
         """Let what the journal holds hold again, where the code declares what it declared then; else the code wins."""
         for queue, text in saved.items():

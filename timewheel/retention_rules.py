@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
-from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from timewheel.checks import printable, shown
@@ -20,7 +19,6 @@ _STATES = (JobState.COMPLETED, JobState.CANCELLED, JobState.SKIPPED, JobState.DE
 _LETTERS = _FIELDS.index("dead_s")
 STEP_PATIENCE_US = 24 * 3600 * SECOND_US
 _MAX_QUEUE = 100
-_NO_QUEUES: Mapping[str, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

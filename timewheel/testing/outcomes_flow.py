@@ -29,7 +29,6 @@ from timewheel.testing.step import Step, same
 
 S = JobState
 NOWHERE = (-1, None)  # the lane of what is not in the due index; None: by name
-_MOVED_AWAY = frozenset({S.WAITING, S.ACTIVE})
 
 
 class Fact(NamedTuple):
