@@ -12,6 +12,7 @@ from timewheel.store.changes import Change, Claimed, Outcome, Submit, Submitted,
 from timewheel.store.letters import Prune, Replay, Replayed
 from timewheel.store.port import JobFilter
 from timewheel.testing.invariants import Dump
+from timewheel.testing.invariants_flow import waits_for_jobs
 from timewheel.testing.simulation.facts import Fact, Over
 from timewheel.testing.simulation.facts_flow import Forgotten, Rerun, Rival
 
@@ -85,9 +86,11 @@ class FlowBook:
     def _forgotten(self, changes: Sequence[Change], before: Dump, after: Dump, now: Now) -> None:
         gone = sorted(before["jobs"].keys() - after["jobs"].keys())
         rules = tuple(rule for change in changes if isinstance(change, Prune) for rule in change.rules)
+        waiters = [job for job in after["jobs"].values() if waits_for_jobs(job)]
+        needed = {other for job in waiters for other in job.flow.wait_for.job_ids}
         for job_id in gone:
             self.jobs[job_id] = before["jobs"][job_id]
-            self._add(Forgotten(self._elapsed_us(), before["jobs"][job_id], rules, now))
+            self._add(Forgotten(self._elapsed_us(), before["jobs"][job_id], rules, now, job_id in needed))
         self.attempts |= {key: row for key, row in before["attempts"].items() if key not in after["attempts"]}
 
     def whole(self, dump: Dump) -> Dump:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from timewheel.model import SECOND_US, job_number
-from timewheel.testing.simulation.checking import Checker
+from timewheel.model import SECOND_US, AttemptState, job_number
+from timewheel.testing.simulation.checking import Checker, attempt_of
 from timewheel.testing.simulation.facts import Ended, Fact, LifeRecord, Over
 from timewheel.testing.simulation.facts_flow import Passed, Went
 from timewheel.testing.simulation.flow_plans import BANK
@@ -66,20 +66,26 @@ class Seen:
         self.state = "CLOSED" if saved is None else FORCED.get(saved, "OPEN")
         self._ended: list[tuple[int, bool]] = []  # when, and whether it failed
         self._probing: set[int] = set()
+        self._fine: list[int] = []  # when, of probes that succeeded
 
     def went(self, fact: Went) -> None:
         """It has changed."""
         self.state = fact.after
         self._ended.clear()
         self._probing.clear()
+        self._fine.clear()
 
     def ended(self, world: World, record: LifeRecord, fact: Ended | Over) -> None:
         """A handler, or a job, has ended."""
         number = fact.job_id if isinstance(fact, Over) else job_number(fact.job_id) or 0
+        probed = number in self._probing
         self._probing.discard(number)
         job = record.after["jobs"].get(number)
         if job is None or job.task != "brittle" or isinstance(fact, Over):
             return
+        attempt = attempt_of(record, fact)
+        if probed and attempt is not None and attempt.state is AttemptState.SUCCEEDED:
+            self._fine.append(fact.elapsed_us)
         self._ended.append((fact.elapsed_us, fact.how in COUNT))
 
     def start(self, fact: Passed) -> str | None:
@@ -90,6 +96,9 @@ class Seen:
             self._probing.add(fact.job_id)
             if len(self._probing) > self._settings["probes"]:
                 return f"{len(self._probing)} probe at once"
+            fine = sum(each < fact.elapsed_us - SLACK_US for each in self._fine)
+            if fine >= self._settings["closes_after"]:
+                return f"started after {fine} probes have succeeded, and the breaker is half open"
         window_us = round(self._settings["window_s"] * SECOND_US)
         failed = sum(bad for at_us, bad in self._ended if window_us * 0.8 > fact.elapsed_us - at_us > SLACK_US)
         others = sum(not bad for at_us, bad in self._ended if window_us * 1.2 > fact.elapsed_us - at_us)

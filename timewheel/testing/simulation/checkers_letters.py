@@ -127,6 +127,7 @@ class Remembered(Checker):
             cls.demand(age is not None, "forgotten, and to be kept for ever", fact)
             held = job.idempotency_key is not None and fact.now.wall_us - job.finished_at < KEY_KEEPING_US
             cls.demand(not held, "forgotten, and its key is kept", fact)
+            cls.demand(not fact.needed, "forgotten, and another waits for it", fact)
 
 
 def _names(rule: PruneRule, fact: Forgotten) -> bool:

@@ -53,9 +53,10 @@ class Rival(NamedTuple):
 
 
 class Forgotten(NamedTuple):
-    """Retention forgot a job, as it was before."""
+    """Retention forgot a job, as it was before. `needed`: another waits for it."""
 
     elapsed_us: int
     job: JobRecord
     rules: tuple[PruneRule, ...]
     now: Now
+    needed: bool

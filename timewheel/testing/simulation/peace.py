@@ -41,6 +41,8 @@ async def make_peace(world: World, scheduler: Scheduler) -> None:
     await on_time(world)
     await told(world)
     await patient(world)
+    await peace_flow.fair(world)
+    await peace_flow.closes(world, scheduler)
     await meddled(world)
     await peace_schedules.on_time(world)
     await tick(world)

@@ -10,11 +10,17 @@ from timewheel.flow import DependencyFails
 from timewheel.model import JobRecord, JobState, WaitingReason, job_text
 from timewheel.store.letters import OperationState
 from timewheel.testing.laws import demand
+from timewheel.testing.simulation.facts import Began
+from timewheel.testing.simulation.flow_plans import BANK
 
 if TYPE_CHECKING:
     from timewheel.testing.simulation.world import World
 
 SETTLE_S = 400
+PROBE = "probe fair"
+CLOSES_S = 12  # it is open for 2 s at most; then one after the other may try
+MANY = 16  # of which two run at a time
+SOON = 6  # after those that are claimed already: twice as many as may run
 
 
 async def settle(world: World, scheduler: Scheduler) -> None:
@@ -37,6 +43,32 @@ async def settle(world: World, scheduler: Scheduler) -> None:
         for job in stuck:
             await (await scheduler.get_job(job_text(job.job_id))).cancel("nobody completes what it waits for")
     demand(False, "I29", f"not settled after {SETTLE_S} s of peace", *goes_on[:5], *running[:5])
+
+
+async def fair(world: World) -> None:
+    """The one job of a tenant does not wait for the many of another."""
+    if not world.limits.tasks:
+        return
+    what = {"script": {"ends": ["ok"], "takes_s": 0.2}, "queue": "narrow", "clock": "now"}
+    many = [{**what, "tag": f"{PROBE} {number}", "partition_key": "many"} for number in range(MANY)]
+    await asyncio.gather(*map(world.users.submit, many))
+    await asyncio.sleep(0.05)
+    begin = len(world.log)
+    await world.users.submit({**what, "tag": f"{PROBE} one", "partition_key": "one"})
+    await asyncio.sleep(MANY * 0.2)
+    starts = [fact.tag for fact in world.log[begin:] if isinstance(fact, Began) and fact.tag.startswith(PROBE)]
+    demand(f"{PROBE} one" in starts[:SOON], "I7", "the one job of a tenant waits for the many of another", starts)
+
+
+async def closes(world: World, scheduler: Scheduler) -> None:
+    """The breaker of a dependency that fails no more closes."""
+    if "brittle" not in world.limits.tasks:
+        return
+    what = {"script": {"ends": ["ok"]}, "task": "brittle", "clock": "now"}
+    await asyncio.gather(*(world.users.submit({**what, "tag": f"probe bank {number}"}) for number in range(6)))
+    await asyncio.sleep(CLOSES_S)
+    state = scheduler.dependency(BANK).state()
+    demand(state.breaker == "CLOSED", "I29", "a breaker does not close although nothing fails", state)
 
 
 def waits_in_vain(job: JobRecord, jobs: dict[int, JobRecord]) -> bool:
