@@ -25,10 +25,11 @@ from typing import Any, NamedTuple
 
 from benchmarks.machine import arguments, folder_in, print_rows, run_async
 from benchmarks.throughput import Speed, settled
-from timewheel import Queue, Rate, Scheduler, current
+from timewheel import Dependency, Queue, Rate, RetryBudget, Scheduler, Unique, current
 
 KEYS = 100
 WIDE = Rate(1_000_000, burst=1_000_000)
+GUARDED = {"dependencies": {"target": Dependency(retry_budget=RetryBudget())}}
 NONE = "no limit"
 ONE_OF_KEYS = object()
 
@@ -50,6 +51,10 @@ CASES: dict[str, Case] = {
     "rate of each of 100 keys": Case(task={"key_rate": WIDE}, job={"rate_key": ONE_OF_KEYS}),
     "concurrency of each of 100 keys": Case(task={"key_concurrency": 10_000}, job={"concurrency_key": ONE_OF_KEYS}),
     "a partition for each of 100 keys": Case(job={"partition_key": ONE_OF_KEYS}),
+    "breaker and retry budget of its dependency": Case(GUARDED, task={"dependency": "target"}),
+    "retry budget of the queue": Case({"queues": {"default": Queue(retry_budget=RetryBudget())}}),
+    "unique by its arguments": Case(job={"unique": Unique()}),
+    "an expiry": Case(job={"expires_after_s": 86_400}),
     "a deadline": Case(job={"deadline_after_s": 86_400}),
 }
 TOLD = "rate of the task, each job told when to come"
