@@ -7,13 +7,15 @@ import random
 from typing import Any
 from unittest.mock import patch
 
+from tests.planted.bugs_of_flow import FLOW_BUGS
 from tests.planted.bugs_of_schedules import STANDING_BUGS
-from tests.planted.planting import Bug, Planting, all_of, edit, edited, into, reworded, small
+from tests.planted.planting import Bug, Planting, all_of, edit, edited, into, reworded, small, verbs_as_now
 from timewheel import (
     aftermath,
     clockwatch,
     engine,
     ledger,
+    queue_keeper,
     requests,
     submissions,
     supervisor,
@@ -28,7 +30,7 @@ from timewheel.store import committer, loader, recovery
 from timewheel.store.changes import Cancelled, Settle, Submit, Submitted
 from timewheel.wheel import ticker
 from timewheel.work import lifecycle, settling, watch, worker
-from timewheel_storage import memory, memory_batch, memory_claims, memory_flow, memory_journal, memory_verbs
+from timewheel_storage import memory, memory_claims, memory_flow, memory_journal, memory_verbs
 from timewheel_storage.sqlite import batch as sqlite_batch
 from timewheel_storage.sqlite import write_settle, write_verbs
 
@@ -49,11 +51,6 @@ MOVES_SOMETHING = """
         moved.due_at += 1
         journal.replace(job, moved)
 """
-
-
-def _of_now(batch: Any, change: Any) -> Any:
-    """What `Batch.apply` finds in its table, as it is now: tables hold what was there when they were made."""
-    return getattr(batch, memory_batch._VERBS[type(change)].__name__)(change)
 
 
 # ---- what was promised is kept (I1, I3, I25) -------------------------------------------------------------------------
@@ -353,12 +350,7 @@ _bug(
         edited(worker.Worker, "_ended", ("self._ledger.overran(", LATE_SETTLEMENT)),
         edited(memory_verbs.Verbs, "settle", ("old.state is not JobState.ACTIVE", "old.state in FINAL_STATES")),
         edited(memory_verbs.Verbs, "_end_attempt", ("ensure(old.state in OPEN and state not in OPEN", "ensure(True")),
-        edited(
-            memory_batch.Batch,
-            "apply",
-            ("_VERBS[type(change)](self, change)", "_of_now(self, change)"),
-            _of_now=_of_now,
-        ),
+        verbs_as_now(),
         patch.dict(memory_journal.LEGAL, {JobState.WAITING: frozenset(JobState)}),
     ),
     "I23",
@@ -396,8 +388,8 @@ _bug(
     edit(
         lifecycle,
         "_raised",
-        "JobState.SCHEDULED, due_at, *counters, SNOOZED",
-        "JobState.SCHEDULED, due_at, *_spend(counters, now), SNOOZED",
+        "JobState.SCHEDULED, due_at, *case.counters, SNOOZED",
+        "JobState.SCHEDULED, due_at, *case.spent(), SNOOZED",
     ),
     "I13",
     20,
@@ -408,8 +400,8 @@ _bug(
     edit(
         lifecycle,
         "_failed",
-        "if not retries_left(policy, spent.failures):",
-        "if not retries_left(policy, counters.failures):",
+        "elif not retries_left(case.policy, spent.failures):",
+        "elif not retries_left(case.policy, case.counters.failures):",
     ),
     "I13",
     20,
@@ -421,8 +413,8 @@ _bug(
     edit(
         lifecycle,
         "_failed",
-        "min(now + max(delay_us(policy, spent.failures, u), at_least_us), MAX_TIME_US)",
-        "now",
+        "min(case.now + delay, MAX_TIME_US)",
+        "case.now",
     ),
     "I14",
     10,
@@ -461,7 +453,7 @@ _bug(
 _bug(
     "pause forgotten",
     "a queue that was paused is not after a restart",
-    edit(limits.Limits, "restore", 'bool(json.loads(text).get("paused"))', "False"),
+    edit(queue_keeper.QueueKeeper, "_hold", "= settings.paused", "= settings.paused and queue in self._kept"),
     "I15 I18",
     40,
 )
@@ -737,5 +729,5 @@ _bug(
     store="sqlite",
 )
 
-BUGS += STANDING_BUGS
+BUGS += STANDING_BUGS + FLOW_BUGS
 PLANTED: dict[str, Bug] = {bug.name: bug for bug in BUGS}

@@ -23,6 +23,7 @@ from unittest.mock import patch
 from timewheel.dispatch import dispatcher
 from timewheel.store import aftermath, backlog, loader, recovery, sweep
 from timewheel.wheel import ticker
+from timewheel_storage import memory_batch
 
 Swap = tuple[str, str]
 Planting = Callable[[], AbstractContextManager[Any]]
@@ -132,6 +133,22 @@ def small() -> Iterator[None]:
             for name, size in sizes.items():
                 stack.enter_context(patch.object(module, name, size))
         yield
+
+
+def _of_now(batch: Any, change: Any) -> Any:
+    return getattr(batch, memory_batch._VERBS[type(change)].__name__)(change)
+
+
+def verbs_as_now() -> AbstractContextManager[Any]:
+    """No bug: what the memory's `Batch.apply` finds in its table is as it is now, not as when the table was made."""
+    return edited(
+        memory_batch.Batch, "apply", ("_VERBS[type(change)](self, change)", "_of_now(self, change)"), _of_now=_of_now
+    )
+
+
+def edit_verb(owner: Any, name: str, old: str, new: str, **names: Any) -> Planting:
+    """A bug that is one edit of a method which the memory's batch has in its table."""
+    return lambda: all_of(edited(owner, name, (old, new), **names), verbs_as_now())
 
 
 def edit(owner: Any, name: str, old: str, new: str, **names: Any) -> Planting:
