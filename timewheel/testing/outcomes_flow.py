@@ -128,7 +128,8 @@ def _is_made(step: Step, facts: dict[int, Fact], wanted: JobRequest, replaced: i
     demand(made, "I4", "should be made", wanted, outcome)
     assert isinstance(outcome, Submitted)
     demand((outcome.replaced is None) == (replaced is None), "I4", "replaced another", wanted, outcome)
-    demand((outcome.lane not in NOWHERE) == (fate is S.SCHEDULED), "I18", f"should be {fate}", wanted, outcome)
+    told_fate = (outcome.lane not in NOWHERE, outcome.ended)
+    demand(told_fate == (fate is S.SCHEDULED, fate is S.CANCELLED), "I18", f"should be {fate}", wanted, outcome)
     reason = None if fate is S.SCHEDULED else WaitingReason.DEPENDENCY.value
     facts[wanted.job_id] = Fact(fate, reason, step.stamp.now.wall_us, flow.unique.digest if flow.unique else None)
     if fate is S.CANCELLED:

@@ -89,7 +89,7 @@ class DependenciesOfJobs(BenchTests):
                 await end(bench, job_id, well)
         made = await bench.one(submit(9, flow=waiting_for(1, 2, if_one_fails=policy)), Submitted)
         assert made.created
-        assert (made.lane > 0) == (state is S)
+        assert (made.lane > 0, made.ended) == (state is S, state is C)
         job = await bench.job(9)
         assert (job.state, job.reason) == (state, None if state is S else "dependency")
         assert job.finished_at == (T if state is C else None)
@@ -128,9 +128,9 @@ class DependenciesOfJobs(BenchTests):
         assert outcomes[0] == Missing(1)
         assert await bench.state(2) is W
         _, made = await bench.write(cancel(1), submit(4, flow=waiting_for(1)))
-        assert made == Submitted(4, -1, created=True)
+        assert made == Submitted(4, -1, created=True, ended=True)
         assert await bench.state(4) is C
-        assert await bench.write(submit(5, flow=waiting_for(4, if_one_fails=RUN))) != [Missing(4)]
+        assert (await bench.one(submit(5, flow=waiting_for(4, if_one_fails=RUN)), Submitted)).created
         assert await bench.state(5) is S
 
     async def test_the_same_job_twice(self, bench: Bench) -> None:
