@@ -297,7 +297,9 @@ def test_b55_a_run_that_keeps_itself_from_saying_that_it_lives_starts_once(store
     async def scene(scheduler):
         scheduler.task(name="lively")(lively)
         watched = scheduler.options(heartbeat_timeout_s=1)
-        jobs = [await watched.now("block", "blocks", 6), await watched.now("lively", "awaits")]
+        awaits = await watched.now("lively", "awaits")
+        await stage.machine.sleep(0.7)
+        jobs = [awaits, await watched.now("block", "blocks", 6)]
         await stage.machine.sleep(20)
         return [await job.refresh() for job in jobs]
 
