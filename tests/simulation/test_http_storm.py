@@ -33,7 +33,7 @@ from timewheel.testing.virtual import VirtualMachine
 from timewheel_storage.memory import MemoryStore
 
 RATE = Rate(50, burst=10)
-BUDGET = RetryBudget(share=0.1, window_s=20, at_least=2)
+BUDGET = RetryBudget(share=0.02, window_s=20, at_least=2)
 RETRY = Retry(max_attempts=20, base_s=1, cap_s=60)
 CONCURRENCY = 20
 FAILURES = 5  # that open a breaker, as by default
