@@ -9,7 +9,7 @@ open for 30 s, one probe) and a retry budget, at a concurrency of c:
 - in any window of the budget at most share * starts + at_least are retries;
 - in all at most one request a job, and one more for each that failed.
 
-    python -m pytest tests/simulation/test_http_storm.py -m slow        20,000 jobs; a minute
+    python -m pytest tests/simulation/test_http_storm.py -m slow        20,000 jobs; some minutes
 """
 
 from __future__ import annotations
