@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from timewheel.alarm import Alarm
 from timewheel.audits import AUDIT, Account
 from timewheel.errand import Errand, Surroundings
-from timewheel.errors import Overloaded
+from timewheel.errors import JournalFull, Overloaded
 from timewheel.progress import Progress, Terms, operation_text
 from timewheel.store.aftermath import to_the_end
 from timewheel.store.changes import AddEntry
@@ -69,7 +69,7 @@ class Operations:
                     return errand.record
             if len(self._errands) >= MOST_AT_ONCE:
                 raise Overloaded(f"{MOST_AT_ONCE} operations run already: wait until one is over", retry_after_s=10)
-            if (trouble := self._around.writer.trouble) is not None:  # nobody is to wait until there is space
+            if isinstance(trouble := self._around.writer.trouble, JournalFull):  # nobody waits for space
                 raise trouble
             record = await self._record(kind, terms, matched, who)
             entry = who.entry("start", operation=operation_text(record.number), of=kind, matched=matched)

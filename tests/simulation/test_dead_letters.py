@@ -16,6 +16,7 @@ from timewheel import (
     InvalidOption,
     InvalidTask,
     JobNotFound,
+    JournalBusy,
     JournalFull,
     JournalUnknown,
     NotSerializable,
@@ -643,6 +644,23 @@ def test_a_clock_set_back_lets_no_job_be_done_twice() -> None:
         [operation] = await scheduler.operations()
         assert (operation.state, operation.done, operation.skipped) == (DONE, 12, 0)
         assert set((await replays(scheduler)).values()) == {1}
+
+    bank.live(scene)
+
+
+def test_an_operation_waits_while_another_program_holds_the_journal() -> None:
+    bank = Bank(SlowStore(MemoryStore(), commit_s=0.01))
+
+    async def scene(scheduler: Scheduler) -> None:
+        await bank.kill(scheduler, 3)
+        busy = JournalBusy("locked", path="memory")
+        bank.store.faults = {bank.store.commits + 1 + number: (busy, False) for number in range(5)}
+        submitted = asyncio.ensure_future(scheduler.after(60, "pay", 9))
+        await bank.machine.sleep(0.5)
+        assert isinstance(scheduler.trouble, JournalBusy)
+        operation = await scheduler.dead_letters().discard(actor="ada", reason="r")
+        assert (await operation.wait(60)).done == 3
+        assert (await submitted).created
 
     bank.live(scene)
 
