@@ -36,7 +36,7 @@ STEPS = ("tests", "lint", "wheel", "serve", "others")
 READY_WITHIN_S = 300
 ELSEWHERE = ["tests/unit", "tests/kit"]
 ON_THE_NEXT = ["tests/e2e"]
-LOOPS = ("handlers", "planner_slots", "starting", "stop", "whole")  # what leans on asyncio the most
+LOOPS = ("handlers", "starting", "stop")  # what leans on asyncio the most
 ON_THE_NEWEST = [f"tests/simulation/test_{name}.py" for name in LOOPS]
 
 
