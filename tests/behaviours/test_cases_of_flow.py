@@ -9,6 +9,7 @@ from itertools import pairwise
 
 import pytest
 
+from tests.marks import DEEP
 from tests.simulation.helpers import STORES, MemorySqlite, SlowStore, Stage, t0
 from timewheel import Breaker, Dependency, Permanent, Queue, Rate, Retention, Retry, RetryBudget, Unique, current
 from timewheel.events import JobsEnded
@@ -18,7 +19,6 @@ from timewheel.testing.virtual import VirtualMachine
 from timewheel_storage.memory import MemoryStore
 
 HOUR_S = 3600
-EVERY_100_S = Retry(max_attempts=99, base_s=100, cap_s=100, jitter=0)
 WHO = {"actor": "ada", "reason": "it is back", "cause_fixed": True}
 BOTH = pytest.mark.parametrize("store", STORES)
 
@@ -358,6 +358,7 @@ def test_b66_file_and_rows_level_off_while_jobs_wait_all_the_time():
 
 
 @pytest.mark.slow
+@DEEP
 def test_b66_file_and_rows_level_off_over_a_hundred_thousand_jobs():
     levels_off(250)
 

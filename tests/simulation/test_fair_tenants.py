@@ -7,7 +7,7 @@ From the moment at which its making is confirmed, at a concurrency of c, at most
 start before it, however many jobs these have, however urgent, and whatever the journal does meanwhile; also when all
 of them lay there as the process started.
 
-    python -m pytest tests/simulation/test_fair_tenants.py -m slow        100,000 jobs; a minute
+    HYPOTHESIS_PROFILE=deep python -m pytest tests/simulation/test_fair_tenants.py -m slow      100,000 jobs
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ from datetime import timedelta
 import pytest
 from helpers import STORES, SlowStore, Stage
 
+from tests.marks import DEEP
 from timewheel.model import JobState
 
 FEW = 5_000
-DEEP = pytest.mark.parametrize("jobs", [FEW, pytest.param(100_000, marks=pytest.mark.slow)])
+MANY = 100_000
 NOW = timedelta(0)
 
 
@@ -51,9 +52,10 @@ class House(Stage):
         return self.tags()[before:].index("the one")
 
 
-@DEEP
 @pytest.mark.parametrize("store", STORES)
-@pytest.mark.parametrize("concurrency", [1, 20])
+@pytest.mark.parametrize(
+    ("concurrency", "jobs"), [(1, FEW), (20, FEW), pytest.param(20, MANY, marks=[pytest.mark.slow, DEEP])]
+)
 def test_the_one_starts_within_the_bound_while_the_other_tenant_has_many(store, jobs, concurrency):
     house = House(store, concurrency)
 
@@ -68,8 +70,10 @@ def test_the_one_starts_within_the_bound_while_the_other_tenant_has_many(store, 
     house.play(scene, crash_after=True)
 
 
-@DEEP
-@pytest.mark.parametrize("store", STORES)
+@pytest.mark.parametrize(
+    ("store", "jobs"),
+    [*((store, FEW) for store in STORES), pytest.param("sqlite", MANY, marks=pytest.mark.slow)],
+)
 def test_the_one_starts_within_the_bound_when_all_lay_there_at_the_start(store, jobs):
     """It was made last, and is in no page of the journal that begins with the other tenant's jobs."""
     house = House(store, concurrency=5)
