@@ -189,6 +189,7 @@ PLANTED = {
         "a job that counts steady time is claimed by the wall clock, before its time",
         both(
             edited(write_claim, "CANDIDATES", "WHEN 0 THEN ?2 ELSE ?3", "WHEN 0 THEN ?2 ELSE max(?2, ?3)"),
+            edited(write_claim, "SPECIAL", "WHEN 0 THEN ?2 ELSE ?3", "WHEN 0 THEN ?2 ELSE max(?2, ?3)"),
             edited(write_claim, "OPEN", "THEN ?3 ELSE ?2", "THEN max(?2, ?3) ELSE ?2"),
             edited(write_claim, "MAKE_ROOM", "THEN ?3 ELSE ?2", "THEN max(?2, ?3) ELSE ?2"),
         ),
@@ -197,6 +198,8 @@ PLANTED = {
         "a job that runs, or has ended, is claimed again",
         both(
             edited(write_claim, "CANDIDATES", "j.state = 0 AND", ""),
+            edited(write_claim, "SPECIAL", "j.state = 0 AND", ""),
+            edited(write_claim, "EXTRAS", "j.state = 0 AND", ""),
             edited(write_claim, "OPEN", "AND state = 0", ""),
             edited(write_claim, "MAKE_ROOM", "AND state = 0", ""),
         ),
