@@ -16,7 +16,7 @@ from timewheel.model import AttemptState, JobState
 from timewheel.testing import invariants
 from timewheel_storage.sqlite.connection import open_reader
 from timewheel_storage.sqlite.files import DiskFiles
-from timewheel_storage.sqlite.read_list import everything
+from timewheel_storage.sqlite.read_letters import everything
 
 ENDS = {
     "third": {JobState.DEAD},

@@ -16,7 +16,7 @@ from timewheel_storage.sqlite import schema
 from timewheel_storage.sqlite.connection import Durability, open_reader, open_writer
 from timewheel_storage.sqlite.files import DiskFiles
 from timewheel_storage.sqlite.keeping import Keeper
-from timewheel_storage.sqlite.read_list import everything
+from timewheel_storage.sqlite.read_letters import everything
 
 SHARED_MEMORY = os.urandom(32 * 1024)  # what SQLite had in memory alone: anything may be left of it
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from timewheel.store.letters import LetterGroup, OperationRecord
 from timewheel.store.port import EntryRow, JobPage, LetterFilter
+from timewheel_storage.sqlite import read_list
 from timewheel_storage.sqlite.codes import NONSENSE, OPERATION_STATES, ask, damaged, member, rows_of
 from timewheel_storage.sqlite.read_list import NEWEST, SCAN
 from timewheel_storage.sqlite.records import JOB, JOB_JOINS, job_of
@@ -146,9 +147,10 @@ def operations(connection: sqlite3.Connection, before: int | None, limit: int) -
     return [operation_of(row) for row in rows_of(ask(connection, OPERATIONS, values)[0])]
 
 
-def every_operation(connection: sqlite3.Connection) -> dict[int, OperationRecord]:
-    """All of them, for tests."""
-    return {row[0]: operation_of(row) for row in rows_of(ask(connection, EVERY_OPERATION)[0])}
+def everything(connection: sqlite3.Connection) -> dict[str, Any]:
+    """The whole journal as one dict, for tests (see the memory model's `dump`)."""
+    operations = {row[0]: operation_of(row) for row in rows_of(ask(connection, EVERY_OPERATION)[0])}
+    return {**read_list.everything(connection), "operations": operations}
 
 
 def operation_of(row: list[Any]) -> OperationRecord:

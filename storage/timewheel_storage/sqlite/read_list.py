@@ -123,7 +123,7 @@ _EVERY_KEY = "SELECT json_group_array(json_array(task, key, job_id, digest)) FRO
 
 
 def everything(connection: sqlite3.Connection) -> dict[str, Any]:
-    """The whole journal as one dict, for tests (see the memory model's `dump`)."""
+    """The part of `read_letters.everything` that tells of jobs, schedules and limits."""
 
     def rows(statement: str) -> list[Any]:
         return rows_of(ask(connection, statement)[0])

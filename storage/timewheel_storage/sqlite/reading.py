@@ -177,9 +177,4 @@ class Reads:
 
     async def dump(self) -> dict[str, Any]:
         """Everything, for tests (see the memory model)."""
-        return await self._read(
-            lambda connection: {
-                **read_list.everything(connection),
-                "operations": read_letters.every_operation(connection),
-            }
-        )
+        return await self._read(read_letters.everything)
