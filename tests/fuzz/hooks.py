@@ -50,7 +50,7 @@ RULES = (  # (field, words of the refusal): rules that the document tells in wor
     ("weekend", "leaves no business day"),
     ("if-match", "give one ETag"),
     ("if_version", "name two versions"),
-    ("actor|reason|cause_fixed|tag|fingerprint|task|queue", "printable characters"),
+    ("actor|reason|cause_fixed|tag|fingerprint|task|queue|dependency", "printable characters"),
     ("since", "is not RFC 3339|out of range|names no instant"),
     ("rate|key_rate", "is too fast"),
 )
