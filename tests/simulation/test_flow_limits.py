@@ -187,7 +187,7 @@ def test_many_jobs_of_one_key_cost_about_two_moves_each(jobs, commit_s):
 
     floor.play(scene)
     assert floor.states() == {JobState.COMPLETED: jobs}, "and the rate is used"
-    assert store.deferred.total() <= 2 * jobs
+    assert store.deferred.total() <= 2.1 * jobs
     assert store.claimed.total() <= jobs * 1.01, "and next to none is claimed in vain"
     check_windows([(round(start.elapsed_s * SECOND_US), 1) for start in floor.diary], Rate(100, burst=10))
 

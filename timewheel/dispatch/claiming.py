@@ -102,15 +102,15 @@ class Claiming(ABC):
             self.fire(hints if isinstance(outcome, JournalFull) else ())  # what was loaded afresh found no slot
             return
         now = self._now()
+        self._last_chance.hold(hints, outcome.held)
+        used = any(job.losses >= LAST_CHANCE_LOSSES for job in outcome.jobs)
+        if (last_chances and not used) or (outcome.held and self._last_chance.is_free):
+            self._free_last_chance()  # before the candidates are judged: the claim of one of them may need it
         opened = self._judge(queue, hints, outcome.asked, now) if outcome.asked else 0
         self.limits.return_slots(queue, len(hints) - len(outcome.jobs) - opened, entered=False)
         for job in outcome.jobs:
             self._admit(Claimant(job, queue, now, pledges.pop(job.job_id, None)), now)
         self._give_up(pledges)
-        self._last_chance.hold(hints, outcome.held)
-        used = any(job.losses >= LAST_CHANCE_LOSSES for job in outcome.jobs)
-        if (last_chances and not used) or (outcome.held and self._last_chance.is_free):
-            self._free_last_chance()
         self.kick()
 
     def _forget(self, hints: list[Entry]) -> None:
