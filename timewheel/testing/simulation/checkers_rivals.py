@@ -48,7 +48,8 @@ class OneOfAKind(Checker):
         unique, outcome = fact.unique, fact.outcome
         before = {job.job_id: job for job in fact.before}
         after = {job.job_id: job for job in fact.after}
-        there = [job for job in fact.before if all(_in_the_way(each, fact) for each in (job, after[job.job_id]))]
+        kept = [job for job in fact.before if job.job_id in after]  # the others were forgotten in the same batch
+        there = [job for job in kept if all(_in_the_way(each, fact) for each in (job, after[job.job_id]))]
         if isinstance(outcome, UniqueMet):
             cls.demand(outcome.conflict == (unique.on_conflict is OnConflict.FAIL), "refused, or not", fact)
             met = after.get(outcome.job_id)
@@ -56,8 +57,8 @@ class OneOfAKind(Checker):
             seen = [each for each in (before.get(outcome.job_id), met) if each is not None]
             in_the_way = len(seen) < 2 or any(_in_the_way(each, fact) for each in seen)  # else its batch made it
             cls.demand(in_the_way, "met one that is not in its way", fact)
-            kept = met is not None and all(job.job_id <= outcome.job_id for job in there)
-            cls.demand(kept, "another, newer, stood in the way", fact)
+            newest = met is not None and all(_age(job) <= _age(met) for job in there)
+            cls.demand(newest, "another, newer, stood in the way", fact)
             moves = unique.on_conflict is OnConflict.RESCHEDULE and met is not None and met.state in NOT_BEGUN
             if moves and met is not None and met.reason != "overrun":
                 old = before.get(met.job_id)
@@ -74,11 +75,16 @@ class OneOfAKind(Checker):
             cls.demand(not there, f"made ({unique.on_conflict}) beside another", fact)
         else:
             gone = after[outcome.replaced]
-            older = all((job.created_at, job.job_id) < (gone.created_at, gone.job_id) for job in there)
+            older = all(_age(job) < _age(gone) for job in there)
             cls.demand(older, "another, newer, was to be replaced", fact)
             cls.demand(unique.on_conflict is OnConflict.REPLACE, "replaced, and nobody asked for that", fact)
             ended = (gone.state, gone.reason) == (JobState.CANCELLED, "replaced")
             cls.demand(ended, "replaced, and it goes on", fact)
+
+
+def _age(job: JobRecord) -> tuple[int, int]:
+    """The newest of them stands in the way."""
+    return job.created_at, job.job_id
 
 
 def _in_the_way(job: JobRecord, fact: Rival) -> bool:
