@@ -35,7 +35,7 @@ ROOT = Path(__file__).resolve().parent.parent
 STEPS = ("tests", "lint", "wheel", "serve", "others")
 READY_WITHIN_S = 300
 ELSEWHERE = ["tests/unit", "tests/kit"]
-ON_THE_NEXT = ["tests/e2e"]
+ON_THE_NEXT = ["tests/e2e/test_embed.py"]
 LOOPS = ("handlers", "starting", "stop")  # what leans on asyncio the most
 ON_THE_NEWEST = [f"tests/simulation/test_{name}.py" for name in LOOPS]
 

@@ -106,7 +106,9 @@ def test_a_flow_is_read_as_it_was_written(flow):
 def test_statements_find_the_fields_of_a_flow(flow):
     connection = sqlite3.connect(":memory:")
     paths = (f"$[{EXPIRES_AT}]", f"$[{DEADLINE}]", POLICY)
-    found = connection.execute("SELECT ?1 ->> ?2, ?1 ->> ?3, ?1 ->> ?4", (flow_text(flow), *paths)).fetchone()
+    text = flow_text(flow)
+    values = [value for path in paths for value in (text, path)]
+    found = connection.execute("SELECT ? ->> ?, ? ->> ?, ? ->> ?", values).fetchone()
     connection.close()
     assert found == (flow.expires_at, flow.deadline, flow.wait_for and flow.wait_for.if_one_fails)
 
