@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from timewheel.flow import Flow, OnConflict, Uniqueness
+from timewheel.flow import Dependencies, Flow, OnConflict, Uniqueness
 from timewheel.model import AttemptState, ClockKind, JobRequest, JobState, Now, RetryPolicy, WaitingReason
 from timewheel.schedule_records import Fate, OccurrenceRecord, OriginKind, Position
 from timewheel.store.backlog import PLANNED_ROWS, STANDING_CHANGES, Backlog, claims_of
@@ -98,6 +98,19 @@ def submit(on_conflict=None):
     unique = None if on_conflict is None else Uniqueness("d", ("SCHEDULED",), on_conflict)
     flow = None if unique is None else Flow(unique=unique)
     return Submit(JobRequest(1, "t", "[]", "q", 5, ClockKind.WALL, 0, RetryPolicy(), flow=flow))
+
+
+def test_who_begins_to_wait_in_this_very_batch_is_looked_after():
+    """The job for which it waits is replaced by the next submission of the batch, and nobody waited before."""
+    waits = Submit(
+        JobRequest(2, "t", "[]", "q", 5, ClockKind.WALL, 0, RetryPolicy(), flow=Flow(wait_for=Dependencies((1,))))
+    )
+    heirs, entries = Heirs(), batch(waits, submit(OnConflict.REPLACE))
+    heirs.remember(entries)
+    assert isinstance(entries[-1][0], TakeOver)
+    heirs, entries = Heirs(), batch(waits, submit())
+    heirs.remember(entries)
+    assert len(entries) == 2, "nothing ends"
 
 
 def supersede(value):

@@ -73,7 +73,8 @@ class Heirs:
             self._under_way = None
         if any(isinstance(change, TakeOver) for change, _ in batch):
             return
-        if self.asks or (self.may_wait and any(_may_end(change) for change, _ in batch)):
+        may_wait = self.may_wait or any(_waits(change) for change, _ in batch)
+        if self.asks or (may_wait and any(_may_end(change) for change, _ in batch)):
             self._under_way = TakeOver(self._everything, self.key_limits, dict(self._wanted))
             self._everything = False
             self._wanted.clear()
@@ -91,6 +92,11 @@ class Heirs:
         take, self._under_way = self._under_way, None
         if take is not None and take.tasks:
             self._receive(take.tasks, outcome)
+
+
+def _waits(change: Change) -> bool:
+    """Whether it makes a job that waits, so that one of the same batch can end for which it does."""
+    return isinstance(change, Submit) and change.request.flow is not None and change.request.flow.wait_for is not None
 
 
 def _may_end(change: Change) -> bool:
