@@ -308,7 +308,7 @@ _bug(
     edit(
         heirs.Heirs,
         "remember",
-        "if self.asks or (self.may_wait and any(_may_end(change) for change, _ in batch)):",
+        "if self.asks or (may_wait and any(_may_end(change) for change, _ in batch)):",
         "if self.asks:",
     ),
     "I29 I18",
