@@ -173,9 +173,11 @@ def test_the_strictest_of_several_rates_holds():
 
 
 @pytest.mark.parametrize(
-    ("jobs", "commit_s"), [(1_500, 0), (1_500, 0.02), pytest.param(10_000, 0.02, marks=pytest.mark.slow)]
+    ("jobs", "commit_s", "more"),
+    [(1_500, 0, 0), (1_500, 0.02, 0), pytest.param(10_000, 0.02, 20, marks=pytest.mark.slow)],
 )
-def test_many_jobs_of_one_key_cost_about_two_moves_each(jobs, commit_s):
+def test_many_jobs_of_one_key_cost_about_two_moves_each(jobs, commit_s, more):
+    """`more`: moves in all beyond two a job; in a long run a few jobs come late behind a slow commit."""
     machine, inner = slow(2, commit_s)
     store = CountingStore(inner)
     floor = Floor({"key_rate": Rate(100, burst=10)}, machine, store)
@@ -187,7 +189,7 @@ def test_many_jobs_of_one_key_cost_about_two_moves_each(jobs, commit_s):
 
     floor.play(scene)
     assert floor.states() == {JobState.COMPLETED: jobs}, "and the rate is used"
-    assert store.deferred.total() <= 2.1 * jobs
+    assert store.deferred.total() <= 2 * jobs + more
     assert store.claimed.total() <= jobs * 1.01, "and next to none is claimed in vain"
     check_windows([(round(start.elapsed_s * SECOND_US), 1) for start in floor.diary], Rate(100, burst=10))
 
