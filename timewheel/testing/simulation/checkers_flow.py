@@ -99,7 +99,7 @@ class Keys(Checker):
     @classmethod
     def life_over(cls, world: World, record: LifeRecord) -> None:
         """Each start of this life; one whose handler overran its last attempt holds its key no more."""
-        running: dict[str, dict[int, int]] = defaultdict(dict)
+        running: dict[str, dict[int, JobRecord]] = defaultdict(dict)
         others: dict[str, list[int | None]] = defaultdict(list)
         for fact in world.log[record.begin : record.end]:
             if isinstance(fact, Shaped):
@@ -112,9 +112,9 @@ class Keys(Checker):
                 continue
             held = running[job.concurrency_key]
             if isinstance(fact, Began):
-                held[number] = _most(world, job, others[job.queue])
-                least = min(held.values())
-                cls.demand(len(held) <= least, f"{len(held)} run of key {job.concurrency_key}, {least} may", fact, held)
+                held[number] = job
+                least = min(_most(world, one, others[one.queue]) for one in held.values())  # as the queues are now
+                cls.demand(len(held) <= least, f"{len(held)} run of key {job.concurrency_key}, {least} may", fact, sorted(held))
             else:
                 held.pop(number, None)
 

@@ -14,6 +14,7 @@ from timewheel.testing.simulation.book import is_open
 from timewheel.testing.simulation.checkers_time import held_up_us
 from timewheel.testing.simulation.checking import Checker
 from timewheel.testing.simulation.facts import Asked, Began, Carried, Ended, Freed, LifeRecord, Note, Over, Requested
+from timewheel.testing.simulation.facts_flow import Rerun
 from timewheel.testing.simulation.standing import FORCED
 from timewheel.testing.simulation.told import PlanSeen, plan_seen
 from timewheel.testing.simulation.world import STOP
@@ -38,7 +39,8 @@ class Overlaps(Checker):
 
     number = "I18"
     sentence = (
-        "Overlap policies hold at every instant: never two jobs of one schedule unless its policy or force lets them"
+        "Overlap policies hold at every instant: never two jobs of one schedule unless its policy, force or a replay "
+        "lets them"
     )
 
     @classmethod
@@ -47,6 +49,7 @@ class Overlaps(Checker):
         jobs: dict[int, Known] = {}
         running: dict[int, Began] = {}
         forced: Counter[str] = Counter()
+        again: set[int] = set()
         lives = {record.begin for record in world.lives}
         for place, fact in enumerate(world.log):
             if place in lives:
@@ -59,8 +62,10 @@ class Overlaps(Checker):
                 for job_id in fact.job_ids:
                     if job_id in jobs and jobs[job_id].freed is None:  # else it waited for its key
                         jobs[job_id].freed = place
+            elif isinstance(fact, Rerun):
+                again.add(fact.job_id)  # by hand: as if forced
             elif isinstance(fact, Began):
-                cls._began(fact, jobs, running)
+                cls._began(fact, jobs, running, again)
             elif isinstance(fact, Ended | Over):  # a handler that overran its last attempt goes on after its job
                 running.pop(fact.job_id if isinstance(fact, Over) else job_number(fact.job_id) or 0, None)
 
@@ -118,14 +123,16 @@ class Overlaps(Checker):
             cls.demand(waiting <= policy.limit, f"{waiting} wait, {policy.limit} may", plan.fact)
 
     @classmethod
-    def _began(cls, fact: Began, jobs: dict[int, Known], running: dict[int, Began]) -> None:
+    def _began(cls, fact: Began, jobs: dict[int, Known], running: dict[int, Began], again: set[int]) -> None:
         number = job_number(fact.job_id) or 0
         known = jobs.get(number)
         if known is not None:
             cls.demand(known.freed is not None, "began, and it was never let go", fact)
             for other_id, other in running.items():
                 beside = jobs[other_id]
-                if known.alone and beside.schedule == known.schedule and other_id != number:
+                if other_id == number or not again.isdisjoint((other_id, number)):
+                    continue
+                if known.alone and beside.schedule == known.schedule:
                     later = (beside.freed or 0) > (known.freed or 0)
                     cls.demand(later, "began while one before it ran", fact, other)
             running[number] = fact
