@@ -65,6 +65,8 @@ class Batch(Submits, Claims, Letters, Standing):
 
     def _put_queue(self, put: ch.PutQueue) -> ch.Outcome:
         self._journal.put(self._journal.queues, put.queue, put.settings)
+        if put.audit is not None:
+            self._add_entry("audit", put.audit)
         return ch.DONE
 
     def _prune_keys(self, prune: ch.PruneKeys) -> ch.Outcome:

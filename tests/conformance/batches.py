@@ -178,7 +178,7 @@ class BatchMaker(ScheduleChanges, FlowChanges):
         return self._one_of(
             [
                 SaveLimits({name: self._one_of([self.next_id, None])}),
-                PutQueue(name, f'{{"n":{self.next_id}}}'),
+                PutQueue(name, f'{{"n":{self.next_id}}}', self._maybe([f'{{"a":{self.next_id}}}'])),
                 AddEntry(name, f"[{self.next_id}]"),
             ]
         )

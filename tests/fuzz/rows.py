@@ -163,7 +163,7 @@ def _use(store: SqliteStore) -> None:
         reschedule(7, soon.wall_us),
         unhold(),
         SaveLimits({"queue:mail": 6}),
-        PutQueue("mail", "{}"),
+        PutQueue("mail", "{}", audit="{}"),
         PruneKeys(10),
         put_schedule("s", 1),
         plan(occurrence(22, START.wall_us + 2), version=2, hold=True, supersede=True),

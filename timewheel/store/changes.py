@@ -460,10 +460,15 @@ class SaveLimits:
 
 @dataclass(slots=True)
 class PutQueue:
-    """Store the settings of a queue (JSON object text), replacing what was stored."""
+    """Store the settings of a queue (JSON object text), replacing what was stored.
+
+    `audit`: JSON object text, written as a journal entry of kind "audit" in the same transaction; None: no entry. After
+    an unknown commit both are written again: the entry may then be there twice.
+    """
 
     queue: str
     settings: str
+    audit: str | None = None
 
 
 @dataclass(slots=True)

@@ -134,8 +134,10 @@ def _save_limits(connection: sqlite3.Connection, change: SaveLimits, _: Stamp) -
     return Done(len(change.values))
 
 
-def _put_queue(connection: sqlite3.Connection, change: PutQueue, _: Stamp) -> Done:
+def _put_queue(connection: sqlite3.Connection, change: PutQueue, stamp: Stamp) -> Done:
     do(connection, PUT_QUEUE, (clean(change.queue), clean(change.settings)))
+    if change.audit is not None:
+        do(connection, ADD_ENTRY, (stamp.now.wall_us, "audit", clean(change.audit)))
     return DONE
 
 

@@ -126,6 +126,15 @@ class Rest(BenchTests):
         await bench.one(PutQueue("mail", '{"b": "é"}'), Done)
         await bench.crash()
         assert await bench.store.queues() == {"mail": '{"b": "é"}', "žluť": "{}"}
+        assert await bench.store.entries() == []
+
+    async def test_what_is_said_of_a_queues_settings_is_written_with_them(self, bench: Bench) -> None:
+        await bench.one(PutQueue("mail", "{}", audit='{"é": 1}'), Done)
+        await bench.write(AddEntry("a"), PutQueue("mail", '{"b":1}', audit='{"n":2}'), PutQueue("mail", "{}"))
+        await bench.crash()
+        assert await bench.store.queues() == {"mail": "{}"}
+        told = [entry[2:] for entry in await bench.store.entries()]
+        assert told == [("audit", '{"é": 1}'), ("a", "{}"), ("audit", '{"n":2}')]
 
     async def test_entries_come_in_their_order(self, bench: Bench) -> None:
         for step, kind in enumerate("abcde"):
