@@ -14,6 +14,7 @@ from timewheel.errors import InvalidOption
 from timewheel.handles import Pages
 from timewheel.hooks import Hook, LetterWatch
 from timewheel.letters import DeadLetters, letter_filter
+from timewheel.misfits import told
 from timewheel.model import ClockKind, Now, SchedulerState
 from timewheel.operation import Operation
 from timewheel.operations import Operations
@@ -63,6 +64,7 @@ class Mending(Timetable):
 
     # ---- dead letters and operations ---------------------------------------------------------------------------------
 
+    @told("dead_letters()", InvalidOption, elsewhere={"state": "every one of them is DEAD"})
     def dead_letters(
         self,
         *,

@@ -6,14 +6,14 @@ all come here, so an option means the same wherever it is written.
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from timewheel.checks import shown
 from timewheel.errors import InvalidOption
 from timewheel.flow import DependencyFails
+from timewheel.misfits import instead
 from timewheel.model import RetryPolicy
 from timewheel.option_types import JobOptions, OneShotOptions, ScheduleOptions, TaskOptions
 from timewheel.option_values import MAX_NAME, MAX_TAGS, READERS
@@ -193,10 +193,4 @@ def _refuse_name(name: object, names: frozenset[str]) -> NoReturn:
         raise InvalidOption(f"{start}: it is declared with the task; write @scheduler.task({name}=...)")
     if names is SCHEDULE_NAMES and name in _ELSEWHERE:
         raise InvalidOption(f"{start}: {_ELSEWHERE[str(name)]}")
-    near = difflib.get_close_matches(name, sorted(names), cutoff=0.65) if isinstance(name, str) else []
-    hint = f"did you mean {' or '.join(near)}?" if near else f"available: {_listed(names)}"
-    raise InvalidOption(f"{start}; {hint}")
-
-
-def _listed(names: Collection[str]) -> str:
-    return ", ".join(sorted(names))
+    raise InvalidOption(f"{start}; {instead(name, names)}")

@@ -12,10 +12,12 @@ from timewheel.connect import Durability, connect
 from timewheel.dependencies import DependencyHandle
 from timewheel.desk import Desk
 from timewheel.desk import number_of as _number_of
+from timewheel.errors import InvalidOption
 from timewheel.handles import Draft, Statistics
 from timewheel.job import Job
 from timewheel.lists import JobQuery, StateLike, states_of
 from timewheel.mending import Mending
+from timewheel.misfits import told
 from timewheel.model import ClockKind, JobState, Now, SchedulerState
 from timewheel.options import OneShotOptions, Options, TaskOptions, one_shot_options
 from timewheel.policies import Queue, Rate
@@ -150,6 +152,7 @@ class Scheduler(Mending, Scheduling):
         """The job of a public id. Raises JobNotFound."""
         return await self._desk.fetch(_number_of(job_id))
 
+    @told("jobs()", InvalidOption, elsewhere={"id": "one by its id is get_job(id)"})
     def jobs(
         self,
         *,

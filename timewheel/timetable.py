@@ -8,9 +8,10 @@ from typing import Any, TypeVar, Unpack
 from timewheel import guidance
 from timewheel.declarations import Declarations
 from timewheel.desk import Desk
-from timewheel.errors import InvalidRule
+from timewheel.errors import InvalidOption, InvalidRule
 from timewheel.handles import Query
 from timewheel.lists import ScheduleStateLike, states_of
+from timewheel.misfits import told
 from timewheel.model import SchedulerState
 from timewheel.options import ScheduleOptions
 from timewheel.periodic import Periodic
@@ -80,6 +81,7 @@ class Timetable(Running, Recurring):
         """The schedule of this id. Raises ScheduleNotFound."""
         return await self.standing.fetch(schedule_id)
 
+    @told("schedules()", InvalidOption, elsewhere={"id": "one by its id is get_schedule(id)"})
     def schedules(
         self,
         *,

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 from timewheel.checks import printable, shown, whole
 from timewheel.errors import InvalidOption
+from timewheel.misfits import Misfit, explained
 from timewheel.model import SECOND_US
 
 MOST_CATCH_UP = 1_000
@@ -65,6 +66,19 @@ class OverlapPolicy(NamedTuple):
 
 
 _LIMITED = (OverlapKind.ALLOW, OverlapKind.QUEUE_ALL)
+_KEYED = 'Overlap.SERIALIZE needs a key, by position: write Overlap.SERIALIZE("key")'
+
+
+def _bad_call(args: tuple[Any, ...], misfit: Misfit) -> InvalidOption:
+    """What is wrong with a call of Overlap.ALLOW or another member (the first of `args`)."""
+    kind = args[0].policy.kind
+    if kind not in _LIMITED:
+        return InvalidOption(f"{args[0]!r} is a value, not a call: write overlap={args[0]!r}", field="overlap")
+    if misfit.missing:
+        text = f"Overlap.{kind}() lacks its limit: write Overlap.{kind}(limit=5), or Overlap.{kind} for {DEFAULT_LIMIT}"
+    else:
+        text = f"Overlap.{kind} takes a limit, by its name: write Overlap.{kind}(limit={shown(misfit.value)})"
+    return InvalidOption(text, field="overlap")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -81,12 +95,20 @@ class Overlap:
 
     policy: OverlapPolicy
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.policy, OverlapPolicy):
+            raise InvalidOption(
+                f"Overlap({shown(self.policy)}): write one of its members, like Overlap.SKIP or Overlap.ALLOW(limit=5)",
+                field="overlap",
+            )
+
     SKIP: ClassVar[Overlap]
     QUEUE_ONE: ClassVar[Overlap]
     REPLACE: ClassVar[Overlap]
     ALLOW: ClassVar[Overlap]
     QUEUE_ALL: ClassVar[Overlap]
 
+    @explained(_bad_call)
     def __call__(self, *, limit: int) -> Overlap:
         """ALLOW or QUEUE_ALL with another limit, 1 to 100,000."""
         kind = self.policy.kind
@@ -95,6 +117,7 @@ class Overlap:
         return Overlap(OverlapPolicy(kind, whole("limit", limit, 1, MOST_LIMIT)))
 
     @staticmethod
+    @explained(lambda _args, _misfit: InvalidOption(_KEYED, field="overlap"))
     def SERIALIZE(key: str, /) -> Overlap:  # noqa: N802 - beside the members, as one of them
         """One at a time among all jobs with this concurrency key, whatever made them."""
         return Overlap(OverlapPolicy(OverlapKind.SERIALIZE, key=printable("SERIALIZE key", key, MOST_KEY)))
@@ -135,7 +158,7 @@ def overlap_policy(value: Any) -> OverlapPolicy:
         return value.policy
     if isinstance(value, str) and value in _NAMED:
         return _NAMED[value].policy
-    if value == "SERIALIZE":
+    if value in ("SERIALIZE", Overlap.SERIALIZE):
         raise InvalidOption("overlap='SERIALIZE' needs a key: write Overlap.SERIALIZE(\"key\")")
     raise InvalidOption(
         f"overlap={shown(value)}: it must be one of {', '.join(_NAMED)}, an Overlap with a limit, like "

@@ -12,12 +12,16 @@ from typing import Any, NoReturn, final
 
 from timewheel.checks import shown
 from timewheel.errors import InvalidRule
+from timewheel.misfits import told
 from timewheel.recurrence.immutable import Immutable
 
 WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 MOST_DAYS = 10_000  # excluded in all, 27 years: what a search may have to walk over
 MOST_NAME = 200
 _VERSION = 1
+_NEEDS = {"name": 'a name, by which it is saved: write Calendar("bank", exclude=[date(2026, 12, 25)])'}
+_ELSEWHERE = dict.fromkeys(("holidays", "dates", "days"), "did you mean exclude?")
+_ELSEWHERE["name"] = "give it first, by position"
 
 
 @final
@@ -37,6 +41,7 @@ class Calendar(Immutable):
     _firsts: tuple[int, ...]  # of the excluded ranges, as ordinals
     _ends: tuple[int, ...]
 
+    @told("Calendar", InvalidRule, _NEEDS, _ELSEWHERE)
     def __init__(
         self,
         name: str,

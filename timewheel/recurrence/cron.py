@@ -9,6 +9,7 @@ from typing import Any, Self, final
 
 from timewheel.checks import shown
 from timewheel.errors import InvalidRule
+from timewheel.misfits import told
 from timewheel.recurrence.calendar import Calendar
 from timewheel.recurrence.choices import Fold, FoldName, GapName, RollName
 from timewheel.recurrence.cron_text import CronText, read
@@ -16,6 +17,8 @@ from timewheel.recurrence.wording import cron_words, zonal_words
 from timewheel.recurrence.zonal import Zonal, settings
 
 _VERSION = 1
+_NEEDS = {"expr": 'the text of a cron rule: write Cron("0 9 * * mon")'}
+_ELSEWHERE = {"timezone": "did you mean tz?", "zone": "did you mean tz?"}
 
 
 @final
@@ -39,6 +42,7 @@ class Cron(Zonal):
     expr: str  # without CRON_TZ, in capitals, single blanks
     _text: CronText
 
+    @told("Cron", InvalidRule, _NEEDS, _ELSEWHERE)
     def __init__(
         self,
         expr: str,

@@ -11,6 +11,7 @@ from typing import Any, Self, final
 
 from timewheel.checks import shown
 from timewheel.errors import InvalidRule, InvalidTime
+from timewheel.misfits import told
 from timewheel.model import MAX_TIME_US, SECOND_US
 from timewheel.recurrence.rule import Occurrence, Rule
 from timewheel.recurrence.wording import delay_words
@@ -18,6 +19,10 @@ from timewheel.times import delay_us, rfc3339, utc_datetime, when_us
 
 LEAST_US = 1_000  # 1 ms, a tick of the wheel
 _VERSION = 1
+_NEEDS = {"interval": "an interval: seconds, like Every(60), or a timedelta"}
+_UNITS = ("seconds", "minutes", "hours", "days", "weeks")
+_ELSEWHERE = {unit: f"write Every(timedelta({unit}=...))" for unit in _UNITS}
+_ELSEWHERE |= dict.fromkeys(("tz", "timezone"), "elapsed time knows no zone: Cron and Civil do")
 
 
 @final
@@ -37,6 +42,7 @@ class Every(Rule):
     anchor_us: int | None
     after_completion: bool
 
+    @told("Every", InvalidRule, _NEEDS, _ELSEWHERE)
     def __init__(
         self,
         interval: timedelta | float,

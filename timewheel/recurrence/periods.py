@@ -12,6 +12,7 @@ from zoneinfo import ZoneInfo
 from timewheel import zones
 from timewheel.checks import shown
 from timewheel.errors import InvalidRule
+from timewheel.misfits import told
 from timewheel.recurrence.calendar import Calendar
 from timewheel.recurrence.choices import FoldName, GapName, RollName
 from timewheel.recurrence.search import LAST_DAY
@@ -22,6 +23,13 @@ from timewheel.recurrence.zonal import Zonal, settings
 MOST_DAYS = 3_660
 MOST_WEEKS = MOST_DAYS // 7
 _VERSION = 1
+_NEEDS = {"anchor": "anchor=, its first slot: a day with its time, like anchor=datetime(2026, 1, 9, 9, 0)"}
+_ELSEWHERE = {
+    "timezone": "did you mean tz?",
+    "zone": "did you mean tz?",
+    "months": 'for days of months write a cron rule, like Cron("0 9 1 * *")',
+    "hours": "for elapsed time write Every(timedelta(hours=...))",
+}
 
 
 class CivilDates(NamedTuple):
@@ -63,6 +71,7 @@ class Civil(Zonal):
     period_days: int
     weekly: bool  # written in weeks
 
+    @told("Civil", InvalidRule, _NEEDS, _ELSEWHERE)
     def __init__(
         self,
         *,
