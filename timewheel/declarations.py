@@ -99,6 +99,13 @@ class Declarations:
         for name in ("id", "if_exists"):
             if name in options:
                 raise InvalidOption(f"{name} cannot be updated: it belongs to the call that declares the schedule")
+        for name in ("fn", "task", "args", "kwargs"):
+            if name in options:
+                raise InvalidOption(
+                    f"{name} cannot be updated: declare the schedule again under its id, which replaces it, like "
+                    f"scheduler.recurring(id=...).schedule(rule, fn, *args)",
+                    field=name,
+                )
         choices = schedule_options(options)
         if rule is None:
             return Change(None, choices)

@@ -18,6 +18,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 _BY_POSITION = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
 _LIKE = 0.65  # how much of two names must be the same
+_LONGEST = 100  # a longer name is like no other
 
 
 class FieldError(Protocol):
@@ -43,7 +44,8 @@ def instead(name: object, names: Iterable[str]) -> str:
     ('did you mean state?', 'available: state, task')
     """
     known = sorted(names)
-    near = difflib.get_close_matches(name, known, cutoff=_LIKE) if isinstance(name, str) else []
+    short = isinstance(name, str) and len(name) <= _LONGEST
+    near = difflib.get_close_matches(str(name), known, cutoff=_LIKE) if short else []
     return f"did you mean {' or '.join(near)}?" if near else f"available: {', '.join(known) or 'none'}"
 
 

@@ -245,3 +245,6 @@ def test_an_edit_of_the_zone_alone_keeps_the_rule_and_its_calendar():
 def test_an_edit_cannot_change_what_belongs_to_the_declaration(option):
     with pytest.raises(InvalidOption, match="cannot be updated"):
         changed(declared().definition, **option)
+    with pytest.raises(InvalidOption, match=r"args cannot be updated: .*recurring\(id=...\)\.schedule\(") as caught:
+        changed(declared().definition, args=[1])
+    assert caught.value.field == "args"

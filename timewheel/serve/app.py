@@ -22,6 +22,7 @@ from timewheel.serve.making import Maker
 from timewheel.serve.metrics import CONTENT_TYPE, Metrics
 from timewheel.serve.outputs import ProblemOut
 from timewheel.serve.problems import Problem, documented, fields_of, instance_of
+from timewheel.serve.unknown import models_of
 from timewheel.serve.views import json_response
 
 if TYPE_CHECKING:
@@ -155,4 +156,5 @@ def _methods(request: Request) -> list[str]:
 async def _answer_invalid(request: Request, error: Exception) -> Response:
     """A request that does not fit the models."""
     assert isinstance(error, RequestValidationError)
-    return fields_of(error.errors()).response(instance_of(request.scope))
+    models = models_of(request.scope["endpoint"])
+    return fields_of(error.errors(), models).response(instance_of(request.scope))

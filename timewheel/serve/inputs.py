@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, WithJsonSchema
 
@@ -50,6 +51,7 @@ class Given(BaseModel):
     """Whatever comes in: unknown members are refused, and a number in quotes is no number."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
+    not_here: ClassVar[Mapping[str, str]] = {}  # names that one might expect: what is said of them
 
 
 class RetryIn(Given):
@@ -147,6 +149,8 @@ class UniqueIn(Given):
 
 class JobIn(FlowIn):
     """A job to make, due at `scheduled_at` or after `delay_s` (one of them at most); at once without either."""
+
+    not_here = dict.fromkeys(("at", "when", "run_at"), "there is no such field; did you mean scheduled_at?")
 
     task: TaskName
     args: Annotated[list[Any], Field(description="Positional arguments: any JSON.", examples=[["hello"]])] = []

@@ -74,7 +74,7 @@ class Maker:
         try:
             return self._draft(JobIn.model_validate(item))
         except ValidationError as error:
-            return fields_of(error.errors())
+            return fields_of(error.errors(), (JobIn,))
         except Exception as error:  # noqa: BLE001 - one job of a batch never harms another
             return cause_of(error)
 

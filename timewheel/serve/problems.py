@@ -21,6 +21,7 @@ from starlette.responses import Response
 
 from timewheel import errors
 from timewheel.serve.inputs import ATTEMPTS, OVERLAP, OVERLAP_NAME
+from timewheel.serve.unknown import Models, there_is_no
 
 CONTENT_TYPE = "application/problem+json"
 _SHOWN_FAULTS = 100
@@ -32,7 +33,6 @@ _OVERLAP = (
     '{"kind": "ALLOW", "limit": 5} or {"kind": "SERIALIZE", "key": "db"}'
 )
 _PLAINLY = {  # by pydantic's type of fault; {names} are what it tells with it
-    "extra_forbidden": "there is no such field",
     "missing": "it is required",
     "model_attributes_type": _OBJECT,
     "model_type": _OBJECT,
@@ -100,16 +100,22 @@ def invalid(message: str, field: str | None = None) -> Problem:
     return Problem(422, "invalid-request", message, errors=[{"field": field, "message": message}])
 
 
-def fields_of(faults: Iterable[Mapping[str, Any]]) -> Problem:
-    """422 for what pydantic found: each fault with its field. Values are not repeated: they may be secret."""
-    found = [{"field": _path(fault["loc"]), "message": _words(fault)} for fault in faults]
+def fields_of(faults: Iterable[Mapping[str, Any]], models: Models) -> Problem:
+    """422 for what pydantic found: each fault with its field. Values are not repeated: they may be secret.
+
+    `models`: those that the request was to fit.
+    """
+    faults = list(faults)
+    found = [{"field": _path(one["loc"]), "message": _words(one, models)} for one in faults[:_SHOWN_FAULTS]]
     shown = "; ".join(f"{fault['field']}: {fault['message']}" for fault in found[:3])
-    more = f"; and {len(found) - 3} more" if len(found) > 3 else ""
-    return Problem(422, "invalid-request", shown + more, errors=found[:_SHOWN_FAULTS])
+    more = f"; and {len(faults) - 3} more" if len(faults) > 3 else ""
+    return Problem(422, "invalid-request", shown + more, errors=found)
 
 
-def _words(fault: Mapping[str, Any]) -> str:
+def _words(fault: Mapping[str, Any], models: Models) -> str:
     """What is expected instead."""
+    if fault["type"] == "extra_forbidden":
+        return there_is_no(fault["loc"], models)
     if ATTEMPTS in fault["loc"] and fault["type"] in ("int_type", "int_from_float"):
         return _RETRY
     if OVERLAP_NAME in fault["loc"]:
@@ -203,8 +209,13 @@ def _schedule_problem(
         return Problem(404, "schedule-not-found", str(error), schedule_id=error.schedule)
     if isinstance(error, errors.VersionConflict):
         return Problem(409, "version-conflict", str(error), schedule_id=error.schedule, version=error.version)
-    name = "schedule-exists" if isinstance(error, errors.ScheduleExists) else "schedule-id-required"
-    return Problem(409, name, str(error), schedule_id=error.schedule)
+    if isinstance(error, errors.ScheduleExists):
+        return Problem(409, "schedule-exists", str(error), schedule_id=error.schedule)
+    text = (
+        f"{error.schedule} is scheduled a second time, differently, which would replace the first: give this one an id "
+        f"of its own, as the field id; the first is changed by PATCH /api/v1/schedules/{quote(error.schedule, safe='')}"
+    )
+    return Problem(409, "schedule-id-required", text, schedule_id=error.schedule)
 
 
 def cause_of(error: BaseException) -> Problem:

@@ -163,8 +163,18 @@ class ScheduleIn(ChoicesIn):
     dry_run: Annotated[bool, Field(description="Only say what would change.")] = False
 
 
+_AGAIN = "it cannot be changed here: POST the whole schedule with this id to /api/v1/schedules, which replaces it"
+
+
 class ScheduleChangeIn(ChoicesIn):
     """What shall change of a schedule: the rule, options, or both. The rest stays, and a paused one stays paused."""
+
+    not_here = dict.fromkeys(("task", "args", "kwargs", "managed"), _AGAIN) | {
+        "id": "it cannot be changed: make another schedule, and DELETE this one",
+        "state": "POST to the schedule's /pause or /resume",
+        "if_exists": "it belongs to POST /api/v1/schedules",
+        "dry_run": "it belongs to POST /api/v1/schedules",
+    }
 
     if_version: Version = None
 
