@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
+from timewheel.checks import counted
 from timewheel.model import SECOND_US
 
 WINDOW_US = 60 * SECOND_US
@@ -34,7 +35,8 @@ class DeadLetterAlert:
     @property
     def text(self) -> str:
         """In words."""
-        what = f"{self.value} jobs died in the last minute" if self.watched == "rate" else f"{self.value} dead letters"
+        died = f"{counted(self.value, 'job')} died in the last minute"
+        what = died if self.watched == "rate" else counted(self.value, "dead letter")
         return f"{what}: {'' if self.raised else 'no longer '}at the bound of {self.bound}"
 
 

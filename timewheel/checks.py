@@ -49,6 +49,15 @@ def storable(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")
 
 
+def counted(number: int, noun: str) -> str:
+    """A number with its noun, which gets an s but for 1.
+
+    >>> counted(1, "job"), counted(2, "dead letter")
+    ('1 job', '2 dead letters')
+    """
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
 def microseconds(seconds: float) -> int:
     """Finite seconds as microseconds: exact for an int, the nearest microsecond for a float."""
     whole = int(seconds)

@@ -74,7 +74,7 @@ def explained(say: Callable[[tuple[Any, ...], Misfit], Exception]) -> Callable[[
 def told(
     called: str, error: FieldError, needs: Mapping[str, str] | None = None, elsewhere: Mapping[str, str] | None = None
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """`explained` for a call like `Civil(...)`. `needs`: how to write what it must have; `elsewhere`: names it lacks."""
+    """`explained` for a call like `Civil(...)`. `needs`: how to write what it must have; `elsewhere`: other names."""
 
     def say(_: tuple[Any, ...], misfit: Misfit) -> Exception:
         missing, name, value, names = misfit

@@ -150,5 +150,5 @@ async def test_ctrl_c_ends_an_import_with_what_is_left(tmp_path: Path) -> None:
     out, err = await asyncio.wait_for(process.communicate(), LONG_S)
     assert process.returncode == exits.INTERRUPTED
     assert out == b"0 created, 0 already there, 0 refused\n"
-    assert err.startswith(b"interrupted; 1 lines are left")
+    assert err.startswith(b"interrupted; 1 line is left")
     assert b"Traceback" not in err

@@ -21,6 +21,7 @@ from timewheel.cli import exits, imports, main, output
 from timewheel.cli.client import Answer, detail_of
 from timewheel.cli.lines import MAX_LINE, Source, open_source
 from timewheel.cli.logs import LineFormatter, one_line
+from timewheel.cli.parser import parser
 from timewheel.cli.parsing import age
 
 
@@ -56,6 +57,20 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, 
         ("queues", "set", "q", "--rate", "5/0"),
         ("queues", "set", "q", "--concurrency", "0"),
         ("queues", "set", "q"),
+        ("queues", "set", "q", "--reason", "r"),
+        ("queues", "set", "q", "--retry-budget", "x"),
+        ("queues", "set", "q", "--retry-budget", "1.5"),
+        ("queues", "set", "q", "--retry-budget", "nan"),
+        ("queues", "set", "q", "--retry-budget", "0.2/0"),
+        ("queues", "set", "q", "--retry-budget", "0.2/60+x"),
+        ("queues", "show"),
+        ("dependencies",),
+        ("dependencies", "show"),
+        ("dependencies", "history"),
+        ("dependencies", "history", "a", "b"),
+        ("dependencies", "open", "a"),
+        ("dependencies", "close", "--reason", "r"),
+        ("dependencies", "auto", "a"),
         ("jobs",),
         ("jobs", "show"),
         ("jobs", "list", "--state", "nope"),
@@ -102,6 +117,20 @@ def test_bad_usage_names_the_help_of_its_command(
     assert f"(see {command} --help)" in run(capsys, *arguments)[2]
 
 
+@pytest.mark.parametrize(
+    ("text", "budget"),
+    [
+        ("0.2", {"share": 0.2}),
+        ("0.2/60", {"share": 0.2, "window_s": 60.0}),
+        ("0+5", {"share": 0.0, "at_least": 5}),
+        ("1/0.5+0", {"share": 1.0, "window_s": 0.5, "at_least": 0}),
+        ("none", "none"),
+    ],
+)
+def test_a_retry_budget_is_a_share_a_time_and_a_number(text: str, budget: Any) -> None:
+    assert parser().parse_args(("queues", "set", "q", "--retry-budget", text)).retry_budget == budget
+
+
 def test_help_and_version_are_0(capsys: pytest.CaptureFixture[str]) -> None:
     for arguments in (("--help",), ("serve", "--help"), ("jobs", "import", "--help"), ("--version",)):
         with pytest.raises(SystemExit) as end:
@@ -128,6 +157,11 @@ def test_help_and_version_are_0(capsys: pytest.CaptureFixture[str]) -> None:
         ("calendars", "list"),
         ("calendars", "put", "x"),
         ("forecast",),
+        ("queues", "show", "q"),
+        ("dependencies", "ls"),
+        ("dependencies", "show", "a"),
+        ("dependencies", "history", "a"),
+        ("dependencies", "open", "a", "--reason", "r"),
     ],
 )
 def test_no_server_is_69(capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...]) -> None:
@@ -437,7 +471,7 @@ def test_patience_that_ends_does_not_repeat_why(capsys: pytest.CaptureFixture[st
     assert code == exits.UNAVAILABLE
     assert err.splitlines()[0].startswith("waiting: no timewheel serve answers")
     assert err.splitlines()[1:] == [
-        "that lasted longer than the --patience of 0.3 s; 1 lines are left; "
+        "that lasted longer than the --patience of 0.3 s; 1 line is left; "
         "run the same command again to go on: no job is made twice"
     ]
 

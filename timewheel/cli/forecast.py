@@ -5,6 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 from typing import Any
 
+from timewheel.checks import counted
 from timewheel.cli import output
 from timewheel.cli.client import Client
 from timewheel.cli.exits import OK
@@ -25,11 +26,10 @@ async def show_forecast(options: Namespace) -> int:
     buckets = found["buckets"] if options.all else found["peaks"]
     if buckets:
         output.table(_BUCKET_COLUMNS, [_bucket_row(bucket) for bucket in buckets])
-    output.result(
-        f"{found['jobs']} jobs from {found['start']} to {found['end']}, in buckets of {found['bucket_s']:g} s"
-    )
+    span = f"from {found['start']} to {found['end']}, in buckets of {found['bucket_s']:g} s"
+    output.result(f"{counted(found['jobs'], 'job')} {span}")
     if found["overdue"]:
-        output.say(f"{found['overdue']} more are overdue")
+        output.say(f"{found['overdue']} more {'is' if found['overdue'] == 1 else 'are'} overdue")
     if not found["complete"]:
         output.say("there are more pending jobs than were counted")
     if found["unknown"]:

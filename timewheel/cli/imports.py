@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from timewheel.checks import counted
 from timewheel.cli import output
 from timewheel.cli.client import BACKOFF_S, Answer, Client, detail_of, may_pass
 from timewheel.cli.exits import DATA, OK, UNAVAILABLE, Exit
@@ -72,7 +73,7 @@ async def _import(options: Namespace, source: Source, tally: Tally) -> int:
         with _progress(source.jobs, hidden=options.json) as show:
             await _send_all(options, source, tally, show)
     except (Exit, asyncio.CancelledError) as stop:
-        left = f"{source.jobs - tally.done} lines are left"
+        left = f"{counted(rest := source.jobs - tally.done, 'line')} {'is' if rest == 1 else 'are'} left"
         again = "run the same command again to go on: no job is made twice"
         why = str(stop) or "interrupted"
         if why == tally.said and not options.json:  # it stands there already
@@ -153,7 +154,7 @@ def _report(options: Namespace, source: Source, tally: Tally, trouble: str | Non
     for refusal in refused[:SHOWN_REFUSALS]:
         output.say(f"line {refusal.line}: {refusal.reason}")
     if len(refused) > SHOWN_REFUSALS:
-        output.say(f"... and {len(refused) - SHOWN_REFUSALS} more lines; --json lists them all")
+        output.say(f"... and {counted(len(refused) - SHOWN_REFUSALS, 'more line')}; --json lists them all")
     if refused and trouble is None:
         output.say(
             "put the refused lines, mended, into a new file: in a changed file the other lines would get new keys"

@@ -7,6 +7,7 @@ from argparse import Namespace
 from typing import Any
 from urllib.parse import quote
 
+from timewheel.checks import counted
 from timewheel.cli import output
 from timewheel.cli.client import Client
 from timewheel.cli.exits import DATA, OK
@@ -86,7 +87,8 @@ async def _operate(options: Namespace, kind: str, terms: dict[str, Any]) -> int:
         if options.yes and options.wait:
             operation = await watch(client, operation)
     if not options.yes and not options.json:
-        output.result(f"{operation['matched']} dead letters match: --yes does it")
+        found = operation["matched"]
+        output.result(f"{counted(found, 'dead letter')} {'matches' if found == 1 else 'match'}: --yes does it")
     else:
         show_operation(options, operation)
     return DATA if operation["state"] == "STOPPED" else OK

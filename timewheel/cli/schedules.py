@@ -6,6 +6,7 @@ from argparse import Namespace
 from typing import Any
 from urllib.parse import quote
 
+from timewheel.checks import counted
 from timewheel.cli import output
 from timewheel.cli.client import Answer, Client
 from timewheel.cli.exits import DATA, OK, USAGE, Exit
@@ -168,8 +169,9 @@ async def backfill_schedule(options: Namespace) -> int:
     if options.json:
         output.json_line(found)
         return OK
-    made = f"{found['made']} jobs made" if options.run_them else f"{found['made']} jobs to make: --run makes them"
-    output.result(f"{found['slots']} slots, {found['already_ran']} ran before, {made}")
+    jobs = counted(found["made"], "job")
+    made = f"{jobs} made" if options.run_them else f"{jobs} to make" + (": --run makes them" if found["made"] else "")
+    output.result(f"{counted(found['slots'], 'slot')}, {found['already_ran']} ran before, {made}")
     for job_id in found["job_ids"]:
         output.result(job_id)
     return OK

@@ -41,7 +41,7 @@ _PLAINLY = {  # by pydantic's type of fault; {names} are what it tells with it
     "string_type": "it must be a text",
     "string_too_short": "it must have {min_length} character or more",
     "string_too_long": "it must have {max_length} characters at most",
-    "too_short": "it must have {min_length} item or more, and has {actual_length}",
+    "too_short": "it must have {min_length} or more items, and has {actual_length}",
     "too_long": "it must have {max_length} items at most, and has {actual_length}",
     "bool_type": "it must be true or false",
     "int_type": _WHOLE,
