@@ -1,4 +1,4 @@
-"""Who did what to the jobs of others, and why: what an operator must say, and the entries of the audit. Pure.
+"""Who did what to what is everybody's, and why: what an operator must say, and the entries of the audit. Pure.
 
 An entry is a journal entry of kind "audit", written in the transaction of what it tells of, and never changed.
 """
@@ -18,7 +18,7 @@ from timewheel.times import utc_datetime
 AUDIT = "audit"
 MOST_ACTOR = 200
 MOST_REASON = 1_000
-_NAMED = ("action", "actor", "reason", "cause_fixed", "job", "operation")
+_NAMED = ("action", "actor", "reason", "cause_fixed", "job", "operation", "queue", "dependency")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +31,34 @@ class Account:
 
     def entry(self, action: str, **more: Any) -> str:
         """The JSON object text of an audit entry; what is None is left out."""
-        said = {"action": action, "actor": self.actor, "reason": self.reason, "cause_fixed": self.cause_fixed, **more}
-        return json.dumps({name: value for name, value in said.items() if value is not None})
+        said = {"actor": self.actor, "reason": self.reason, "cause_fixed": self.cause_fixed}
+        return _entry(action, {**said, **more})
 
     def text(self) -> str:
         """As JSON object text, for `account_of`."""
         return json.dumps(asdict(self))
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """Who changes a queue or a dependency, and why; None where that was not said."""
+
+    actor: str | None = None
+    reason: str | None = None
+
+    def entry(self, action: str, **more: Any) -> str:
+        """The JSON object text of an audit entry; what is None is left out."""
+        return _entry(action, {"actor": self.actor, "reason": self.reason, **more})
+
+
+def word(actor: Any, reason: Any) -> Word:
+    """What was said, checked as by `account`, but for what is None. Raises InvalidOption naming the field."""
+    said_actor = None if actor is None else _said("actor", actor, MOST_ACTOR)
+    return Word(said_actor, None if reason is None else _said("reason", reason, MOST_REASON))
+
+
+def _entry(action: str, said: dict[str, Any]) -> str:
+    return json.dumps({"action": action, **{name: value for name, value in said.items() if value is not None}})
 
 
 def account(actor: Any, reason: Any) -> Account:
@@ -83,10 +105,13 @@ def account_of(text: str) -> Account:
 
 @dataclass(frozen=True, slots=True)
 class AuditEntry:
-    """One act of an operator. `details`: what else was noted, such as the arguments that a replay replaced, as stored.
+    """One act of an operator. `details`: what else was noted, such as the arguments that a replay replaced, as stored,
+    or what limits of a queue were `before` and `after` an update, those that changed.
 
-    `action`: "replay", "discard" (of one job), "start" or "stop" (of an operation on many). `cause_fixed` only of
-    replays. `job_id` and `operation_id` as they are shown, where there are any. The instant is in UTC.
+    `action`: "replay", "discard" (of one job), "start" or "stop" (of an operation on many); "pause", "resume" or
+    "update" (of a `queue`); "force_open", "force_closed" or "auto" (of the breaker of a `dependency`). Actor and reason
+    of the last six are None where they were not said. `cause_fixed` only of replays. `job_id` and `operation_id` as
+    they are shown, where there are any. The instant is in UTC.
     """
 
     number: int
@@ -97,6 +122,8 @@ class AuditEntry:
     cause_fixed: str | bool | None
     job_id: str | None
     operation_id: str | None
+    queue: str | None
+    dependency: str | None
     details: dict[str, Any]
 
 
@@ -115,5 +142,7 @@ def audit_entry(row: EntryRow) -> AuditEntry:
         cause_fixed=data.get("cause_fixed"),
         job_id=data.get("job"),
         operation_id=data.get("operation"),
+        queue=data.get("queue"),
+        dependency=data.get("dependency"),
         details={name: value for name, value in data.items() if name not in _NAMED},
     )

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from timewheel.audits import word
 from timewheel.checks import printable, whole
 from timewheel.dispatch.breaker import BreakerState
-from timewheel.guard_keeper import ENTRY_KIND
+from timewheel.guard_keeper import BY_HAND, ENTRY_KIND
 from timewheel.times import utc_datetime
 
 if TYPE_CHECKING:
@@ -99,20 +100,25 @@ class DependencyHandle:
             before = rows[-1][0]
         return events[:limit]
 
-    async def force_open(self, reason: str = "by hand") -> None:
+    async def force_open(self, reason: str = BY_HAND, *, actor: str | None = None) -> None:
         """Let none of its jobs start until `auto` or `force_closed`; what runs goes on. Kept over restarts.
 
-        It holds at once, and is durable when this returns. Raises InvalidOption for a dependency without a breaker.
+        It holds at once, and is durable when this returns, with its entries in `history` and `scheduler.audit()`, which
+        have `reason` (1 to 1,000 printable characters) and, the audit, `actor` (1 to 200). Raises InvalidOption, also
+        for a dependency without a breaker.
         """
-        await self._desk.running().guards.force(self.name, BreakerState.FORCED_OPEN, reason)
+        await self._force(BreakerState.FORCED_OPEN, reason, actor)
 
-    async def force_closed(self, reason: str = "by hand") -> None:
+    async def force_closed(self, reason: str = BY_HAND, *, actor: str | None = None) -> None:
         """Let all of its jobs start, however many fail, until `auto` or `force_open`; otherwise as `force_open`."""
-        await self._desk.running().guards.force(self.name, BreakerState.FORCED_CLOSED, reason)
+        await self._force(BreakerState.FORCED_CLOSED, reason, actor)
 
-    async def auto(self, reason: str = "by hand") -> None:
+    async def auto(self, reason: str = BY_HAND, *, actor: str | None = None) -> None:
         """Let its breaker go by itself again, beginning closed. Nothing to one that does; else as `force_open`."""
-        await self._desk.running().guards.force(self.name, None, reason)
+        await self._force(None, reason, actor)
+
+    async def _force(self, state: BreakerState | None, reason: str, actor: str | None) -> None:
+        await self._desk.running().guards.force(self.name, state, word(actor, reason))
 
 
 def _event(wall_us: int, data: dict[str, str | int | None]) -> BreakerEvent:

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from timewheel.audits import AUDIT, Word
 from timewheel.dispatch.breaker import BreakerState, Transition
 from timewheel.dispatch.guards import is_forced
 from timewheel.errors import InvalidOption
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from timewheel.store.committer import Committer
 
 ENTRY_KIND = "breaker"  # of the journal entries that tell a breaker's history
+BY_HAND = "by hand"
+_ACTIONS = {BreakerState.FORCED_OPEN: "force_open", BreakerState.FORCED_CLOSED: "force_closed", None: "auto"}
 _log = logging.getLogger("timewheel")
 
 
@@ -40,20 +43,22 @@ class GuardKeeper:
         """What protects this dependency."""
         return self.guards.of(dependency, self._now().steady_us)
 
-    async def force(self, dependency: str, state: BreakerState | None, why: str) -> None:
+    async def force(self, dependency: str, state: BreakerState | None, who: Word) -> None:
         """A person says FORCED_OPEN, FORCED_CLOSED, or None: it goes by itself again, beginning closed.
 
-        That holds at once, and is durable when this returns. Raises InvalidOption for a dependency without a breaker.
+        That holds at once, and is durable when this returns, with its entries of the history and the audit. Raises
+        InvalidOption for a dependency without a breaker.
         """
         breaker = self._breaker(dependency)
         if state is None and not is_forced(breaker.state):
             return
         entries: list[AddEntry] = []
         self._forced = entries
-        breaker.force(state or BreakerState.CLOSED, why)
+        breaker.force(state or BreakerState.CLOSED, who.reason or BY_HAND)
         self._forced = None
         for entry in entries:
-            await self._committer.housekeep(entry)
+            self._committer.note(entry)
+        await self._committer.housekeep(AddEntry(AUDIT, who.entry(_ACTIONS[state], dependency=dependency)))
 
     def _breaker(self, dependency: str) -> CircuitBreaker:
         breaker = self.of(dependency).breaker

@@ -5,19 +5,22 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
+from timewheel.audits import Word
 from timewheel.errors import InvalidOption, JournalFull
+from timewheel.policies import Queue
 from timewheel.queue_settings import QueueSettings
 from timewheel.store.changes import PutQueue
 
 if TYPE_CHECKING:
     from timewheel.dispatch.dispatcher import Dispatcher
     from timewheel.model import Now
-    from timewheel.policies import Queue
     from timewheel.store.committer import Committer
 
 _log = logging.getLogger("timewheel")
+NOBODY = Word()
 
 
 class QueueKeeper:
@@ -58,10 +61,13 @@ class QueueKeeper:
             queue = self._overtaken.pop()
             await self._committer.housekeep(PutQueue(queue, self.of(queue).text()))
 
-    async def set(self, queue: str, *, paused: bool | None = None, limits: Queue | None = None) -> None:
+    async def set(
+        self, queue: str, *, paused: bool | None = None, limits: Queue | None = None, who: Word = NOBODY
+    ) -> None:
         """Pause or resume a queue, or give it other limits; once this returns, that holds and is durable.
 
-        A pause holds at once. Raises JournalFull, and then nothing has changed.
+        A pause holds at once. The audit tells of it, in the same transaction. Raises JournalFull, and then nothing has
+        changed.
         """
         async with self._one_by_one:
             before = settings = self.of(queue)
@@ -72,7 +78,8 @@ class QueueKeeper:
             if paused:
                 self._pause(queue)
             try:
-                await self._committer.housekeep(PutQueue(queue, settings.text()))
+                audit = self._told(queue, paused, limits, who)
+                await self._committer.housekeep(PutQueue(queue, settings.text(), audit))
             except JournalFull:  # nothing was written, so nothing holds
                 self._dispatcher.limits.of(queue).paused = before.paused
                 self._dispatcher.kick()
@@ -81,6 +88,14 @@ class QueueKeeper:
                 self._hold(queue, settings)
                 raise
             self._hold(queue, settings)
+
+    def _told(self, queue: str, paused: bool | None, limits: Queue | None, who: Word) -> str:
+        """What the audit is to say of a change."""
+        if limits is None:
+            return who.entry("pause" if paused else "resume", queue=queue)
+        present = asdict(self.of(queue).update or self._declared.get(queue) or Queue())
+        after = {name: value for name, value in asdict(limits).items() if value != present[name]}
+        return who.entry("update", queue=queue, before={name: present[name] for name in after}, after=after)
 
     def _pause(self, queue: str) -> None:
         self._dispatcher.limits.of(queue).paused = True

@@ -8,6 +8,7 @@ from serving import client_of
 
 from timewheel import Breaker, Dependency, RetryBudget, Scheduler
 from timewheel.serve.dependencies import PREFIX, DependenciesOut, DependencyPageOut
+from timewheel.serve.repair_outputs import AuditsOut
 
 
 def a_scheduler() -> Scheduler:
@@ -55,12 +56,32 @@ async def test_a_breaker_is_forced_and_let_go() -> None:
             assert changed.json()["history"][0]["reason"] == f"say {wanted}"
 
 
+async def test_the_audit_tells_who_forced_a_breaker_and_why() -> None:
+    async with a_scheduler() as scheduler, client_of(scheduler) as client:
+        for breaker, who in (("AUTO", "cy"), ("FORCED_OPEN", "ada"), ("FORCED_OPEN", "bob"), ("AUTO", None)):
+            body = {"breaker": breaker, "reason": f"so says {who}", "actor": who}
+            assert (await client.patch(f"{PREFIX}/stripe", json=body)).status_code == 200
+        page = (await client.get(f"{PREFIX}/stripe")).json()
+        audit = (await client.get("/api/v1/audit")).json()
+        AuditsOut.model_validate(audit)
+        told = [(one["action"], one["dependency"], one["actor"], one["reason"]) for one in audit["items"]]
+        assert told == [
+            ("auto", "stripe", None, "so says None"),
+            ("force_open", "stripe", "bob", "so says bob"),
+            ("force_open", "stripe", "ada", "so says ada"),
+        ], "an AUTO of one that goes by itself did nothing"
+        assert [event["reason"] for event in page["history"]] == ["so says None", "so says ada"]
+
+
 @pytest.mark.parametrize(
     ("dependency", "body", "field"),
     [
         ("stripe", {"breaker": "OPEN", "reason": "x"}, "breaker"),
         ("stripe", {"breaker": "AUTO"}, "reason"),
         ("stripe", {"breaker": "AUTO", "reason": ""}, "reason"),
+        ("stripe", {"breaker": "FORCED_OPEN", "reason": "a\nb"}, "reason"),
+        ("stripe", {"breaker": "FORCED_OPEN", "reason": "x", "actor": ""}, "actor"),
+        ("stripe", {"breaker": "FORCED_OPEN", "reason": "x", "actor": "\0"}, "actor"),
         ("bare", {"breaker": "FORCED_OPEN", "reason": "x"}, "breaker"),
         ("a%00b", {"breaker": "AUTO", "reason": "x"}, "dependency"),
     ],
@@ -70,3 +91,5 @@ async def test_what_makes_no_sense_is_422(dependency: str, body: dict[str, str],
         answer: httpx.Response = await client.patch(f"{PREFIX}/{dependency}", json=body)
         assert answer.status_code == 422, answer.text
         assert field in answer.text
+        assert (await client.get("/api/v1/audit")).json()["items"] == []
+        assert scheduler.dependency("stripe").state().breaker == "CLOSED"

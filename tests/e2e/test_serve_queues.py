@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import fields
 from typing import Any
 
 import httpx
@@ -11,8 +12,9 @@ import pytest
 import pytest_asyncio
 from serving import client_of, make_scheduler
 
-from timewheel import Queue, Rate, Scheduler
-from timewheel.serve.queues import QueueOut, QueuesOut
+from timewheel import Queue, Rate, RetryBudget, Scheduler
+from timewheel.serve.queues import QueueIn, QueueOut, QueuesOut
+from timewheel.serve.repair_outputs import AuditsOut
 
 QUEUES = "/api/v1/queues"
 
@@ -76,9 +78,59 @@ async def test_limits_change_one_by_one(client: httpx.AsyncClient, scheduler: Sc
     assert shown(await client.patch(f"{QUEUES}/q", json={})) == queue
 
 
+async def test_a_retry_budget_is_shown_and_changed(client: httpx.AsyncClient, scheduler: Scheduler) -> None:
+    assert shown(await client.get(f"{QUEUES}/q"))["retry_budget"] is None
+    queue = shown(await client.patch(f"{QUEUES}/q", json={"retry_budget": {"share": 0.5, "at_least": 3}}))
+    assert queue["retry_budget"] == {"share": 0.5, "window_s": 60, "at_least": 3}
+    queue = shown(await client.patch(f"{QUEUES}/q", json={"concurrency": 2}))
+    assert queue["retry_budget"] == {"share": 0.5, "window_s": 60, "at_least": 3}
+    [state] = await scheduler.queues()
+    assert state.limits == Queue(concurrency=2, retry_budget=RetryBudget(share=0.5, at_least=3))
+    assert shown(await client.patch(f"{QUEUES}/q", json={"retry_budget": None}))["retry_budget"] is None
+
+
+def test_every_limit_of_a_queue_is_shown_and_taken() -> None:
+    limits = {field.name for field in fields(Queue)}
+    assert set(QueueOut.model_fields) & limits == set(QueueIn.model_fields) & limits == limits
+
+
+async def audit_of(client: httpx.AsyncClient) -> list[dict[str, Any]]:
+    body = (await client.get("/api/v1/audit")).json()
+    AuditsOut.model_validate(body)
+    names = ("action", "queue", "actor", "reason", "details")
+    return [{name: entry[name] for name in names} for entry in body["items"]]
+
+
+async def test_the_audit_tells_who_changed_a_queue_and_why(client: httpx.AsyncClient, scheduler: Scheduler) -> None:
+    who = {"actor": "ada", "reason": "the relay is down"}
+    shown(await client.patch(f"{QUEUES}/mail", json={"paused": True, "concurrency": 2, **who}))
+    shown(await client.patch(f"{QUEUES}/mail", json={"paused": False}))
+    shown(await client.patch(f"{QUEUES}/mail", json={"weight": 1, "concurrency": 3, "actor": "bob"}))
+    shown(await client.patch(f"{QUEUES}/mail", json=who))
+    await scheduler.queue("mail").pause()
+    change = {"before": {"concurrency": None}, "after": {"concurrency": 2}}
+    again = {"before": {"concurrency": 2}, "after": {"concurrency": 3}}
+    nobody: dict[str, Any] = {"queue": "mail", "actor": None, "reason": None, "details": {}}
+    assert await audit_of(client) == [
+        {**nobody, "action": "pause"},
+        {**nobody, "action": "update", "actor": "bob", "details": again},
+        {**nobody, "action": "resume"},
+        {**nobody, "action": "pause", **who},
+        {**nobody, "action": "update", **who, "details": change},
+    ]
+
+
 @pytest.mark.parametrize(
     ("change", "field"),
     [
+        ({"paused": True, "actor": ""}, "actor"),
+        ({"paused": True, "actor": "a\nb"}, "actor"),
+        ({"paused": True, "reason": "\0"}, "reason"),
+        ({"concurrency": 1, "reason": "x" * 1_001}, "reason"),
+        ({"retry_budget": {"share": 1.5}}, "retry_budget.share"),
+        ({"retry_budget": {"window_s": 0}}, "retry_budget.window_s"),
+        ({"retry_budget": {"share": 0, "at_least": 0}}, "retry_budget"),
+        ({"retry_budget": 0.2}, "retry_budget"),
         ({"concurrency": 0}, "concurrency"),
         ({"weight": 1001}, "weight"),
         ({"paused": "yes"}, "paused"),
@@ -91,6 +143,7 @@ async def test_what_is_wrong_is_named(client: httpx.AsyncClient, change: dict[st
     response = await client.patch(f"{QUEUES}/q", json=change)
     assert response.status_code == 422
     assert [error["field"] for error in response.json()["errors"]] == [field]
+    assert await audit_of(client) == []
 
 
 async def test_a_name_that_is_none_is_refused(client: httpx.AsyncClient) -> None:

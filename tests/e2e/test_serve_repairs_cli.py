@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -108,6 +109,21 @@ async def test_queues_are_shown_and_changed(server: Child, tmp_path: Path, monke
     table = lines(await timewheel(server, "queues", "ls"))
     assert [line.split()[:2] for line in table[1:]] == [["mail", "open"], ["reports", "paused"]]
     assert lines(await timewheel(server, "queues", "set", "mail", "--rate", "none")) == ["mail is open, concurrency 2"]
+    budget = await timewheel(server, "queues", "set", "mail", "--retry-budget", "0.5/30+2", "--key-concurrency", "4")
+    assert lines(budget) == ["mail is open, concurrency 2, key concurrency 4, retry budget 0.5/30s+2"]
+    shown = lines(await timewheel(server, "queues", "show", "mail", "nobody"))
+    assert ["retry_budget", "0.5/30s+2"] in [line.split() for line in shown]
+    assert sum(line.split()[:1] == ["name"] for line in shown) == 2
+    [document] = (await timewheel(server, "queues", "show", "mail", "--json")).documents()
+    assert document["retry_budget"] == {"share": 0.5, "window_s": 30, "at_least": 2}
+    plain = await timewheel(server, "queues", "set", "mail", "--retry-budget", "none", *WHY)
+    assert lines(plain) == ["mail is open, concurrency 2, key concurrency 4"]
+    assert lines(await timewheel(server, "audit", "--limit", "1"))[1].split()[1:] == [
+        *("ada", "update", "mail", "customers", "wait"),
+    ]
+    told = (await timewheel(server, "audit", "--json")).documents()
+    assert [entry["action"] for entry in told] == ["update", "update", "update", "resume", "update", "pause", "pause"]
+    assert {entry["actor"] for entry in told[1:]} == {getpass.getuser()}
     assert (await timewheel(server, "queues", "set", "mail")).code == 64
     assert (await timewheel(server, "queues", "set", "mail", "--rate", "x")).code == 64
     assert (await timewheel(server, "queues", "set", "mail", "--rate", "1/0")).code == 64

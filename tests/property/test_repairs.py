@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from timewheel import InvalidOption, Rate, Retention
 from timewheel.alerting import Hysteresis
-from timewheel.audits import account, account_of, audit_entry, replay_account
+from timewheel.audits import Word, account, account_of, audit_entry, replay_account, word
 from timewheel.model import SECOND_US, JobState, Now
 from timewheel.progress import AHEAD_US, STEP, Progress, Terms, operation_number, operation_text
 from timewheel.retention_rules import STEP_PATIENCE_US, Horizon, prune_rules
@@ -115,6 +115,25 @@ def test_what_was_said_stands_in_the_entry(cause_fixed: str | bool) -> None:
     assert (entry.number, entry.action, entry.actor, entry.reason) == (3, "replay", "ada", "customers wait")
     assert (entry.cause_fixed, entry.job_id, entry.operation_id) == (cause_fixed, "job-1", None)
     assert entry.details == {"n": 5}
+
+
+def test_what_was_said_of_a_queue_stands_in_the_entry() -> None:
+    entry = audit_entry((3, 0, "audit", word("ada", "it is slow").entry("pause", queue="mail", more=None, n=5)))
+    assert (entry.action, entry.actor, entry.reason) == ("pause", "ada", "it is slow")
+    assert (entry.queue, entry.dependency, entry.job_id, entry.details) == ("mail", None, None, {"n": 5})
+    entry = audit_entry((4, 0, "audit", word(None, None).entry("auto", dependency="stripe")))
+    assert (entry.actor, entry.reason, entry.queue, entry.dependency) == (None, None, None, "stripe")
+    assert word(None, "why") == Word(None, "why")
+
+
+@pytest.mark.parametrize(
+    ("said", "field"),
+    [(("", "why"), "actor"), ((5, None), "actor"), (("me", ""), "reason"), ((None, "a\nb"), "reason")],
+)
+def test_what_is_said_is_checked(said: tuple[str, str], field: str) -> None:
+    with pytest.raises(InvalidOption, match="kept in the audit") as raised:
+        word(*said)
+    assert raised.value.field == field
 
 
 @pytest.mark.parametrize("text", ["[1]", '"text"', "null", '{"something": "else"}'])

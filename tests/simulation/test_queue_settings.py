@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tests.simulation.helpers import STORES, SlowStore, Stage
 from tests.simulation.test_limits import check_rate
-from timewheel import InvalidOption, JournalFull, Queue, Rate
+from timewheel import InvalidOption, JournalFull, JournalUnknown, Queue, Rate
 from timewheel.queue_settings import QueueSettings
 from timewheel.safeguards import RetryBudget
 from timewheel.store.changes import PutQueue
@@ -144,6 +144,50 @@ def test_i17_a_rate_that_was_set_at_run_time_holds_over_crashes():
         assert set(stage.tags()) == set(range(40))
 
 
+def test_the_audit_tells_of_changes_by_whom_and_why_over_crashes():
+    stage = Stage(queues={"q": Queue(concurrency=5, rate=Rate(9))})
+
+    async def change(scheduler):
+        queue = scheduler.queue("q")
+        await queue.update(concurrency=3, rate=Rate(9), actor="ada", reason="it is slow")
+        await queue.pause(reason="it is broken")
+
+    async def change_again(scheduler):
+        await scheduler.queue("q").resume(actor="bob")
+        await scheduler.queue("q").update(retry_budget=RetryBudget(at_least=1), concurrency=3)
+
+    told = []
+
+    async def look(scheduler):
+        told.extend((one.action, one.queue, one.actor, one.reason, one.details) for one in await scheduler.audit())
+
+    stage.play(change, crash_after=True)
+    stage.play(change_again, crash_after=True)
+    stage.play(look)
+    rate, budget = {"count": 9, "per_s": 1, "burst": 1}, {"share": 0.2, "window_s": 60, "at_least": 1}
+    last = {"before": {"rate": rate, "retry_budget": None}, "after": {"rate": None, "retry_budget": budget}}
+    assert told == [
+        ("update", "q", None, None, last),
+        ("resume", "q", "bob", None, {}),
+        ("pause", "q", None, "it is broken", {}),
+        ("update", "q", "ada", "it is slow", {"before": {"concurrency": 5}, "after": {"concurrency": 3}}),
+    ]
+
+
+@pytest.mark.parametrize("written", [False, True])
+def test_a_change_whose_commit_is_unknown_is_repeated_with_what_the_audit_tells(written):
+    """Where the first commit had happened after all the audit tells of it twice: rather so than not at all."""
+    stage = Stage(store=SlowStore(MemoryStore()))
+
+    async def scene(scheduler):
+        stage.store.faults[stage.store.commits + 1] = (JournalUnknown("unknown", path="memory"), written)
+        await scheduler.queue("q").pause(actor="ada")
+        assert json.loads((await stage.store.queues())["q"])["paused"]
+        assert [one.actor for one in await scheduler.audit()] == ["ada"] * (1 + written)
+
+    stage.play(scene)
+
+
 class FullStore(MemoryStore):
     """Refuses what is set of queues while `full`."""
 
@@ -169,6 +213,7 @@ def test_in_a_full_journal_nothing_changes():
         await ten(scheduler, stage)
         assert (len(stage.diary), most_at_once(stage)) == (10, 2)
         assert await stage.store.queues() == {}
+        assert (await scheduler.audit()).items == (), "what did not happen is not told"
         await queue.pause()
         stage.store.full = True
         with pytest.raises(JournalFull):
@@ -195,6 +240,7 @@ def test_a_caller_that_is_cancelled_takes_nothing_back():
     stage.play(scene)
     assert most_at_once(stage) <= 2
     assert json.loads(asyncio.run(stage.store.queues())["q"])["update"]["concurrency"] == 2
+    assert len(asyncio.run(stage.store.entries_of("audit"))) == 1
 
 
 def test_settings_that_make_no_limits_are_left_out(caplog):
@@ -218,6 +264,11 @@ def test_what_is_no_limit_is_refused_by_name():
         for options in ({"weight": 0}, {"concurrency": 0}, {"retry_budget": 0.2}, {"rate": 5}):
             with pytest.raises(InvalidOption, match=next(iter(options))):
                 await scheduler.queue("q").update(**options)
+        for said in ({"actor": ""}, {"actor": 5}, {"reason": "a\nb"}):
+            for verb in (scheduler.queue("q").pause, scheduler.queue("q").update):
+                with pytest.raises(InvalidOption, match=next(iter(said))):
+                    await verb(**said)
+        assert await stage.store.queues() == {}
 
     stage.play(scene)
 

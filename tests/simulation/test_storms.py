@@ -14,6 +14,7 @@ from timewheel import Breaker, Dependency, InvalidOption, JournalUnknown, Queue,
 from timewheel.dispatch.breaker import BreakerState
 from timewheel.events import BreakerChanged
 from timewheel.model import JobState
+from timewheel.store.changes import AddEntry, SaveLimits
 from timewheel.testing.invariants import check_dump
 from timewheel.testing.virtual import VirtualMachine
 from timewheel_storage.memory import MemoryStore
@@ -193,6 +194,46 @@ def test_a_person_opens_closes_and_leaves_it_alone(caplog):
         target.play(go)
     assert "target is FORCED_OPEN: maintenance" in caplog.text
     assert target.states() == {JobState.COMPLETED: 30}
+
+
+def kind_of(change):
+    return change.kind if isinstance(change, AddEntry) else None
+
+
+class Told(MemoryStore):
+    """Remembers what is written together."""
+
+    def __init__(self):
+        super().__init__()
+        self.batches = []
+
+    async def commit(self, changes, stamp):
+        self.batches.append([*changes])
+        return await super().commit(changes, stamp)
+
+
+def test_a_force_is_written_at_once_with_its_history_and_the_audit():
+    target = Target(store=Told())
+
+    async def scene(scheduler):
+        dependency = scheduler.dependency("target")
+        await dependency.force_open("maintenance", actor="ada")
+        [batch] = [changes for changes in target.store.batches if "audit" in map(kind_of, changes)]
+        assert [*filter(None, map(kind_of, batch))] == ["breaker", "audit"]
+        assert any("breaker\ntarget" in each.values for each in batch if isinstance(each, SaveLimits))
+        await dependency.auto("done")
+        await dependency.auto("nothing to do")
+
+    async def look(scheduler):
+        told = [(one.action, one.dependency, one.actor, one.reason) for one in await scheduler.audit()]
+        assert told == [("auto", "target", None, "done"), ("force_open", "target", "ada", "maintenance")]
+        for said in ({"actor": ""}, {"reason": ""}, {"reason": 5}):
+            with pytest.raises(InvalidOption, match=next(iter(said))):
+                await scheduler.dependency("target").force_open(**said)
+        assert scheduler.dependency("target").state().breaker is BreakerState.CLOSED
+
+    target.play(scene, crash_after=True)
+    target.play(look)
 
 
 def test_what_runs_when_it_opens_goes_on_and_what_is_claimed_is_given_back():

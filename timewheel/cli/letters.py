@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 from argparse import Namespace
 from typing import Any
 from urllib.parse import quote
@@ -13,7 +12,7 @@ from timewheel.cli.client import Client
 from timewheel.cli.exits import DATA, OK
 from timewheel.cli.jobs import JOBS
 from timewheel.cli.listing import show_list
-from timewheel.cli.operations import show_operation, watch
+from timewheel.cli.operations import actor_of, show_operation, watch
 
 LETTERS = "/api/v1/dead-letters"
 _WHICH = ("queue", "task", "tag", "fingerprint", "since", "until")
@@ -28,7 +27,7 @@ _TOLD = {
 
 def who(options: Namespace) -> dict[str, str]:
     """Who acts, and why, for the audit."""
-    said = {"actor": options.actor or getpass.getuser(), "reason": options.reason}
+    said = {"actor": actor_of(options), "reason": options.reason}
     cause = getattr(options, "cause_fixed", None)
     return said if cause is None else {**said, "cause_fixed": cause}
 

@@ -17,6 +17,7 @@ OPERATIONS, AUDIT = "/api/v1/operations", "/api/v1/audit"
 LOOK_S = 0.5
 _COLUMNS = ("id", "kind", "state", "done", "of", "skipped", "asked by", "reason")
 _AUDIT_COLUMNS = ("at", "actor", "action", "of", "reason")
+_AUDITED = ("job_id", "operation_id", "queue", "dependency")
 
 
 async def list_operations(options: Namespace) -> int:
@@ -50,7 +51,7 @@ async def show_operations(options: Namespace) -> int:
 async def stop_operations(options: Namespace) -> int:
     """Stop each operation; 65 when one is unknown."""
     code = OK
-    body = {"actor": options.actor or getpass.getuser(), "reason": options.reason}
+    body = {"actor": actor_of(options), "reason": options.reason}
     async with Client(options.url) as client:
         for operation_id in options.id:
             answer = await client.post(f"{_path(operation_id)}/stop", body)
@@ -69,7 +70,13 @@ async def show_audit(options: Namespace) -> int:
 
 
 def _audit_row(entry: dict[str, Any]) -> tuple[Any, ...]:
-    return entry["at"], entry["actor"], entry["action"], entry["job_id"] or entry["operation_id"], entry["reason"]
+    of = next((entry[name] for name in _AUDITED if entry.get(name)), None)
+    return entry["at"], entry["actor"], entry["action"], of, entry["reason"]
+
+
+def actor_of(options: Namespace) -> str:
+    """Who acts, for the audit: as it was said, else the name of the user."""
+    return options.actor or getpass.getuser()
 
 
 def show_operation(options: Namespace, operation: dict[str, Any]) -> None:

@@ -22,12 +22,13 @@ def add_retry(verbs: Any) -> None:
     """Add `jobs retry`."""
     retry = verb(verbs, "retry", "run jobs again that are DEAD, SKIPPED or CANCELLED", _in_letters("retry_jobs"))
     retry.add_argument("id", nargs="+")
-    _add_who(retry, cause=True)
+    add_who(retry, cause=True)
 
 
-def _add_who(command: argparse.ArgumentParser, *, cause: bool = False) -> None:
+def add_who(command: argparse.ArgumentParser, *, cause: bool = False, required: bool = True) -> None:
+    """Add --actor and --reason, and with `cause` --cause-fixed."""
     command.add_argument("--actor", metavar="NAME", help="who does it, for the audit (default: your user name)")
-    command.add_argument("--reason", required=True, metavar="TEXT", help="why, for the audit")
+    command.add_argument("--reason", required=required, metavar="TEXT", help="why, for the audit")
     if cause:
         command.add_argument(
             "--cause-fixed", required=True, metavar="TEXT", help="what was done about the cause: else they fail again"
@@ -45,14 +46,14 @@ def _add_letters(commands: Any) -> None:
     show.add_argument("id", nargs="+")
     replay = verb(verbs, "replay", "run those again that match: without --yes only count", _in_letters("replay"))
     _add_which(replay)
-    _add_who(replay, cause=True)
+    add_who(replay, cause=True)
     replay.add_argument(
         "--canary", type=count, default=1, metavar="N", help="so many first; the rest when these completed (default: 1)"
     )
     replay.add_argument("--rate", type=positive, metavar="N", help="then N a second (default: 10)")
     discard = verb(verbs, "discard", "take those that match out of the list: without --yes only count", _DISCARD)
     _add_which(discard)
-    _add_who(discard)
+    add_who(discard)
     for command in (replay, discard):
         command.add_argument("--yes", action="store_true", help="do it")
         command.add_argument("--wait", action="store_true", help="of --yes: until it is over")
@@ -75,7 +76,7 @@ def _add_operations(commands: Any) -> None:
     show.add_argument("id", nargs="+")
     stop = verb(verbs, "stop", "stop operations; what they did stays done", run_later(_OPERATIONS, "stop_operations"))
     stop.add_argument("id", nargs="+")
-    _add_who(stop)
+    add_who(stop)
     audit = verb(commands, "audit", "who did what, and why, newest first", run_later(_OPERATIONS, "show_audit"))
     audit.add_argument("--limit", type=count, default=50, metavar="N", help="0 lists all (default: %(default)s)")
 
@@ -84,9 +85,12 @@ def _add_queues(commands: Any) -> None:
     queues = commands.add_parser("queues", help="look at and change the queues of a running server", allow_abbrev=False)
     verbs = queues.add_subparsers(metavar="VERB", required=True, parser_class=Parser)
     verb(verbs, "ls", "how the queues stand", run_later(_QUEUES, "list_queues"))
+    show = verb(verbs, "show", "queues in full", run_later(_QUEUES, "show_queues"))
+    show.add_argument("queue", nargs="+")
     for name, text in (("pause", "start none of their jobs"), ("resume", "start their jobs again")):
         command = verb(verbs, name, text, run_later(_QUEUES, f"{name}_queues"))
         command.add_argument("queue", nargs="+")
+        add_who(command, required=False)
     change = verb(verbs, "set", "give a queue other limits; what is not named stays", run_later(_QUEUES, "set_queue"))
     change.add_argument("queue")
     change.add_argument("--rate", type=_rate, metavar="N[/S]", help=f"N starts in S seconds (1); {NONE}: no limit")
@@ -94,6 +98,9 @@ def _add_queues(commands: Any) -> None:
     change.add_argument("--weight", type=_limit, metavar="N", help=f"share of starts; {NONE}: 1")
     change.add_argument("--key-rate", type=_rate, metavar="N[/S]", help="of the starts with one rate key")
     change.add_argument("--key-concurrency", type=_limit, metavar="N", help="jobs with one concurrency key at once")
+    help_of_budget = f"like 0.2/60+10: a fifth of the starts of 60 s (60) may be retries, and 10 (10); {NONE}: no limit"
+    change.add_argument("--retry-budget", type=_budget, metavar="SHARE[/S][+N]", help=help_of_budget)
+    add_who(change, required=False)
 
 
 def _limit(text: str) -> Any:
@@ -113,6 +120,21 @@ def _rate(text: str) -> Any:
     if not 0 < per_s < float("inf"):
         raise argparse.ArgumentTypeError(f"{text!r} is no rate like 10, or 10/60: so many in so many seconds")
     return {"count": positive(number), "per_s": per_s}
+
+
+def _budget(text: str) -> Any:
+    """`0.2`, `0.2/60`, `0.2/60+10`, or none."""
+    if text == NONE:
+        return NONE
+    rest, plus, at_least = text.partition("+")
+    share, slash, window_s = rest.partition("/")
+    try:
+        found = {"share": float(share)} | ({"window_s": float(window_s)} if slash else {})
+    except ValueError:
+        found = {"share": -1.0}
+    if not 0 <= found["share"] <= 1 or not 0 < found.get("window_s", 1) < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is no retry budget like 0.2, 0.2/60, or 0.2/60+10")
+    return found | ({"at_least": count(at_least)} if plus else {})
 
 
 def _in_letters(function: str) -> Any:

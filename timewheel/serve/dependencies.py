@@ -8,11 +8,13 @@ from fastapi import APIRouter
 from pydantic import BaseModel, Field
 from starlette.responses import Response
 
+from timewheel.audits import MOST_REASON
 from timewheel.dispatch.breaker import BreakerState
 from timewheel.serve.bodies import StrictRoute
 from timewheel.serve.inputs import Given
 from timewheel.serve.making import check_open
 from timewheel.serve.problems import documented
+from timewheel.serve.repair_inputs import Actor
 from timewheel.serve.repairs import naming
 from timewheel.serve.routes import add
 from timewheel.serve.views import instant_text, json_response
@@ -32,7 +34,8 @@ class BreakerIn(Given):
         Literal["FORCED_OPEN", "FORCED_CLOSED", "AUTO"],
         Field(description="Let no job start, let all start, or let it go by itself again, beginning closed."),
     ]
-    reason: Annotated[str, Field(min_length=1, max_length=1_000, description="For the history.")]
+    reason: Annotated[str, Field(min_length=1, max_length=MOST_REASON, description="For the history and the audit.")]
+    actor: Actor = None
 
 
 class DependencyOut(BaseModel):
@@ -86,12 +89,12 @@ class DependenciesApi:
         return json_response(await _page(self._handle(dependency)))
 
     async def change(self, dependency: str, body: BreakerIn) -> Response:
-        """Force a breaker open or closed, or let it go by itself again. Kept over restarts."""
+        """Force a breaker open or closed, or let it go by itself again. Kept over restarts; the audit tells of it."""
         check_open(self._scheduler)
         handle = self._handle(dependency)
         verbs = {"FORCED_OPEN": handle.force_open, "FORCED_CLOSED": handle.force_closed, "AUTO": handle.auto}
         with naming("breaker"):
-            await verbs[body.breaker](body.reason)
+            await verbs[body.breaker](body.reason, actor=body.actor)
         return json_response(await _page(handle))
 
     def _handle(self, dependency: str) -> DependencyHandle:

@@ -9,13 +9,15 @@ from fastapi import APIRouter
 from pydantic import BaseModel, Field
 from starlette.responses import Response
 
+from timewheel.audits import MOST_REASON, word
 from timewheel.policies import MAX_CONCURRENCY, MAX_WEIGHT, Rate
 from timewheel.queue_states import NO_LIMITS, QueueState
+from timewheel.safeguards import DAY_S, MOST, RetryBudget
 from timewheel.serve.bodies import StrictRoute
 from timewheel.serve.inputs import WHOLE, Given
 from timewheel.serve.making import check_open
 from timewheel.serve.problems import documented
-from timewheel.serve.repair_inputs import RateIn
+from timewheel.serve.repair_inputs import Actor, RateIn
 from timewheel.serve.repairs import naming, rate_of
 from timewheel.serve.routes import add
 from timewheel.serve.views import instant_text, json_response
@@ -25,7 +27,15 @@ if TYPE_CHECKING:
 
 PREFIX = "/api/v1/queues"
 Limit = Annotated[int, Field(ge=1, le=MAX_CONCURRENCY), WHOLE]
-_LIMITS = ("rate", "concurrency", "weight", "key_rate", "key_concurrency")
+_LIMITS = ("rate", "concurrency", "weight", "key_rate", "key_concurrency", "retry_budget")
+
+
+class RetryBudgetIn(Given):
+    """How many of a queue's starts may be retries: in any `window_s` that share of them, and `at_least` more."""
+
+    share: Annotated[float, Field(ge=0, le=1)] = 0.2
+    window_s: Annotated[float, Field(gt=0, le=DAY_S)] = 60
+    at_least: Annotated[int, Field(ge=0, le=MOST, description="With share 0 at least 1."), WHOLE] = 10
 
 
 class QueueIn(Given):
@@ -39,6 +49,9 @@ class QueueIn(Given):
     ] = None
     key_rate: Annotated[RateIn | None, Field(description="Of the starts with one rate_key.")] = None
     key_concurrency: Annotated[Limit | None, Field(description="Jobs with one concurrency_key at once.")] = None
+    retry_budget: Annotated[RetryBudgetIn | None, Field(description="Of its starts, how many may be retries.")] = None
+    actor: Actor = None
+    reason: Annotated[str | None, Field(min_length=1, max_length=MOST_REASON, description="Why, for the audit.")] = None
 
 
 class RateOut(BaseModel):
@@ -47,6 +60,14 @@ class RateOut(BaseModel):
     count: int
     per_s: float
     burst: int
+
+
+class RetryBudgetOut(BaseModel):
+    """In any `window_s` at most that share of the starts may be retries, and `at_least` more."""
+
+    share: float
+    window_s: float
+    at_least: int
 
 
 class QueueOut(BaseModel):
@@ -63,6 +84,7 @@ class QueueOut(BaseModel):
     weight: int
     key_rate: RateOut | None
     key_concurrency: int | None
+    retry_budget: RetryBudgetOut | None
 
 
 class QueuesOut(BaseModel):
@@ -81,7 +103,7 @@ def queue_view(state: QueueState) -> dict[str, Any]:
         "due": state.due,
         "oldest_due_at": instant_text(state.oldest_due_at),
         "running": state.running,
-        **{name: asdict(value) if isinstance(value, Rate) else value for name, value in limits.items()},
+        **{name: asdict(value) if isinstance(value, Rate | RetryBudget) else value for name, value in limits.items()},
     }
 
 
@@ -102,19 +124,25 @@ class QueuesApi:
         return json_response(queue_view(await self._state(queue)))
 
     async def change(self, queue: str, body: QueueIn) -> Response:
-        """Pause or resume a queue, or change its limits. Kept over restarts, until the code declares other limits."""
+        """Pause or resume a queue, or change its limits. Kept over restarts, until the code declares other limits.
+
+        The audit tells of it, with `actor` and `reason`.
+        """
         check_open(self._scheduler)
         with naming("queue"):
             handle = self._scheduler.queue(queue)
+        with naming():
+            who = word(body.actor, body.reason)
         given = body.model_fields_set & {*_LIMITS}
         if given:
             present = (await self._state(queue)).limits
             limits = {name: getattr(present, name) for name in present.__slots__}
             limits |= {name: _value(name, getattr(body, name)) for name in sorted(given)}
             with naming(sorted(given)[0]):
-                await handle.update(**limits)
+                await handle.update(**limits, actor=who.actor, reason=who.reason)
         if body.paused is not None:
-            await (handle.pause() if body.paused else handle.resume())
+            verb = handle.pause if body.paused else handle.resume
+            await verb(actor=who.actor, reason=who.reason)
         return json_response(queue_view(await self._state(queue)))
 
     async def _state(self, queue: str) -> QueueState:
@@ -138,4 +166,7 @@ def _value(name: str, value: Any) -> Any:
     """A limit as the scheduler takes it."""
     if isinstance(value, RateIn):
         return rate_of(name, value)
+    if isinstance(value, RetryBudgetIn):
+        with naming(name):
+            return RetryBudget(**value.model_dump())
     return 1 if name == "weight" and value is None else value

@@ -21,6 +21,9 @@ _CAUSE = {
     "examples": ["gateway restarted"],
 }
 Cause = Annotated[Any, WithJsonSchema(_CAUSE)]
+Actor = Annotated[
+    str | None, Field(min_length=1, max_length=MOST_ACTOR, examples=["ada"], description="Who acts, for the audit.")
+]
 
 
 class Letters(BaseModel):

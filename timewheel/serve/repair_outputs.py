@@ -94,12 +94,14 @@ class AuditOut(BaseModel):
 
     number: int
     at: str
-    action: Annotated[str, Field(examples=["replay", "discard", "start", "stop"])]
+    action: Annotated[str, Field(examples=["replay", "discard", "start", "stop", "pause", "force_open"])]
     actor: str | None
     reason: str | None
     cause_fixed: str | bool | None
     job_id: str | None
     operation_id: str | None
+    queue: str | None
+    dependency: str | None
     details: Annotated[dict[str, Any], Field(description="What else was noted, such as arguments that were replaced.")]
 
 
@@ -165,5 +167,7 @@ def audit_view(entry: AuditEntry) -> dict[str, Any]:
         "cause_fixed": entry.cause_fixed,
         "job_id": entry.job_id,
         "operation_id": entry.operation_id,
+        "queue": entry.queue,
+        "dependency": entry.dependency,
         "details": details,
     }
