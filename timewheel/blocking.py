@@ -13,7 +13,8 @@ from datetime import timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, Unpack, overload
 
-from timewheel.blocking_handles import BlockingJob, BlockingQuery, BlockingQueue, Call
+from timewheel.blocking_flow import BlockingFlow
+from timewheel.blocking_handles import BlockingJob, BlockingQuery, Call
 from timewheel.blocking_recurring import BlockingRecurrent, BlockingRecurring, BlockingSchedule, BlockingScheduleQuery
 from timewheel.blocking_repairs import BlockingRepairs
 from timewheel.errors import NotStarted, WrongThread
@@ -73,9 +74,6 @@ class Home(Protocol):
 
     def jobs(self, **which: Any) -> JobQuery:
         """See Scheduler.jobs."""
-
-    def queue(self, name: str) -> Any:
-        """See Scheduler.queue."""
 
 
 class BlockingScheduling:
@@ -142,7 +140,7 @@ class BlockingOptioned(BlockingScheduling):
         self._call = call
 
 
-class Blocking(BlockingScheduling, BlockingRecurring, BlockingRepairs):
+class Blocking(BlockingScheduling, BlockingRecurring, BlockingFlow, BlockingRepairs):
     """See the module. `scheduler.blocking` is one; its verbs raise WrongThread on the scheduler's own loop."""
 
     def __init__(self, home: Any) -> None:
@@ -190,10 +188,6 @@ class Blocking(BlockingScheduling, BlockingRecurring, BlockingRepairs):
     def jobs(self, *, state: StateLike | Iterable[StateLike] | None = None, **which: Any) -> BlockingQuery:
         """The jobs that match; takes what Scheduler.jobs takes."""
         return BlockingQuery(self._home.jobs(state=state, **which), self._call)
-
-    def queue(self, name: str) -> BlockingQueue:
-        """A queue, to pause and resume it."""
-        return BlockingQueue(self._home.queue(name), self._call)
 
     # ---- for applications without a loop -----------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""What the synchronous verbs give back: jobs, lists and queues whose verbs are synchronous."""
+"""What the synchronous verbs give back: jobs and lists whose verbs are synchronous."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from timewheel.handles import Attempt, Page, Pages
 from timewheel.job import Job, result_of
 from timewheel.lists import BulkCancel, JobQuery
 from timewheel.model import CancelAnswer, DiscardAnswer, ReplayAnswer, RescheduleAnswer
-from timewheel.policies import Rate
 from timewheel.snapshot import Snapshot
 
 R_co = TypeVar("R_co", covariant=True)
@@ -108,38 +107,6 @@ class BlockingQuery:
         """How many there are."""
         number: int = self._call(self._query.count())
         return number
-
-
-class BlockingQueue:
-    """A queue with synchronous verbs (see QueueHandle)."""
-
-    def __init__(self, queue: Any, call: Call) -> None:
-        self._queue = queue
-        self._call = call
-
-    def pause(self) -> None:
-        """Start no more of its jobs."""
-        self._call(self._queue.pause())
-
-    def resume(self) -> None:
-        """Start its jobs again."""
-        self._call(self._queue.resume())
-
-    def update(
-        self,
-        *,
-        rate: Rate | None = None,
-        concurrency: int | None = None,
-        weight: int = 1,
-        key_rate: Rate | None = None,
-        key_concurrency: int | None = None,
-    ) -> None:
-        """Replace its limits, all of them."""
-        self._call(
-            self._queue.update(
-                rate=rate, concurrency=concurrency, weight=weight, key_rate=key_rate, key_concurrency=key_concurrency
-            )
-        )
 
 
 async def awaited(work: Awaitable[T]) -> T:

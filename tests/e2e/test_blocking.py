@@ -10,11 +10,14 @@ import pytest
 
 from timewheel import (
     CancelAnswer,
+    InvalidOption,
     JobCancelled,
     JobDead,
     JournalOwned,
     NotStarted,
     Permanent,
+    Queue,
+    RetryBudget,
     Scheduler,
     SchedulerFailed,
     WaitTimeout,
@@ -88,6 +91,45 @@ def test_every_verb_has_its_synchronous_twin(scheduler):
         blocking.queue("default").update(concurrency=3)
         blocking.queue("default").resume()
         assert paused.result(LONG_S) == 2
+
+
+def test_queues_and_dependencies_from_any_thread(scheduler):
+    @scheduler.task(name="charge", dependency="stripe")
+    def charge():
+        return "charged"
+
+    with scheduler.blocking as blocking:
+        queue, budget = blocking.queue("q"), RetryBudget(share=0.5)
+        queue.update(retry_budget=budget, actor="ada", reason="it storms")
+        queue.pause(actor="ada", reason="stop")
+        [state] = [one for one in blocking.queues() if one.name == queue.name]
+        assert (state.paused, state.limits, queue.retries_waiting()) == (True, Queue(retry_budget=budget), 0)
+        queue.resume(actor="ada")
+
+        [stripe] = blocking.dependencies()
+        stripe.force_open("maintenance", actor="ada")
+        assert blocking.dependency("stripe").state().breaker == "FORCED_OPEN"
+        held = blocking.now("charge")
+        with pytest.raises(WaitTimeout):
+            held.wait(0.05)
+        stripe.force_closed()
+        assert held.result(LONG_S) == "charged"
+        stripe.auto("it is back", actor="ada")
+        assert (stripe.name, stripe.state().breaker) == ("stripe", "CLOSED")
+        assert [event.reason for event in stripe.history(2)] == ["it is back", "by hand"]
+        told = [(one.action, one.queue or one.dependency, one.actor) for one in blocking.audit()]
+        assert told == [
+            ("auto", "stripe", "ada"),
+            ("force_closed", "stripe", None),
+            ("force_open", "stripe", "ada"),
+            ("resume", "q", "ada"),
+            ("pause", "q", "ada"),
+            ("update", "q", "ada"),
+        ]
+        with pytest.raises(InvalidOption, match="actor"):
+            stripe.force_open(actor="")
+    with pytest.raises(NotStarted):
+        stripe.state()
 
 
 def test_errors_of_handlers_and_calls_come_through(scheduler):
