@@ -6,7 +6,7 @@ import argparse
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from timewheel.cli import parser_repairs, parser_schedules
+from timewheel.cli import parser_dependencies, parser_repairs, parser_schedules
 from timewheel.cli.parsing import Parser, age, count, port, positive, run, seconds, verb
 from timewheel.model import JobState
 
@@ -21,6 +21,7 @@ def parser() -> argparse.ArgumentParser:
     _add_serve(commands)
     _add_jobs(commands)
     parser_repairs.add(commands)
+    parser_dependencies.add(commands)
     parser_schedules.add(commands)
     verify = commands.add_parser("verify", help="check a journal (reads only)", allow_abbrev=False)
     verify.add_argument("--db", default="timewheel.db", metavar="FILE", help="the journal (default: %(default)s)")
