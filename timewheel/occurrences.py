@@ -42,7 +42,9 @@ class Occurrence:
 
 @dataclass(frozen=True, slots=True)
 class Upcoming:
-    """An occurrence to come, or `count` times that will be left out: then `reason` says why ("gap", "calendar").
+    """An occurrence to come; or, with a `reason`, `count` times of which no job will be made.
+
+    reason: "gap" and "calendar": they are left out; "past": it has come already (its ledger says what became of it).
 
     at: its instant. local: what clocks in the rule's zone show then, `utc_offset` their distance from UTC. nominal: the
     wall time that the rule names, and `notes` why that is another ("gap", "fold_first", "roll", ...); both are naive.

@@ -240,7 +240,8 @@ class Schedule(ScheduleSnapshot[R_co]):
     async def preview(self, n: int = 10, after: datetime | float | None = None) -> list[Upcoming]:
         """Its next `n` occurrences (1 to 1,000) after now or `after`, and what it will leave out among them, and why.
 
-        As far as the rule tells: what a misfire or an overlap will do is not known ahead.
+        As far as the rule tells: what a misfire or an overlap will do is not known ahead; nothing once it has ended.
+        An `after` may be past: what has come has the reason "past", and `occurrences` tells what became of it.
         """
         return await self.desk.preview(self.id, n, after)
 

@@ -487,6 +487,19 @@ async def test_a_rule_that_is_not_saved_can_be_looked_at_in_the_past(
     assert found.json()["items"][0]["at"] == first
 
 
+async def test_a_preview_from_an_instant_that_is_past_begins_there_and_says_what_has_come(
+    client: httpx.AsyncClient,
+) -> None:
+    await put(client, id="night", cron="30 2 * * *", tz="Europe/Berlin", task="echo")
+    query = {"n": 2, "after": "2020-03-28T12:00:00Z"}
+    found = (await client.get(f"{SCHEDULES}/night/preview", params=query)).json()
+    shapes.PreviewOut.model_validate(found, strict=False)
+    shown = [(run["local"], run["notes"], run["scheduled_at"], run["reason"]) for run in found["items"]]
+    assert shown == [
+        ("2020-03-29T03:00:00+02:00", ["gap"], None, "past"), ("2020-03-30T02:30:00+02:00", [], None, "past"),
+    ]  # fmt: skip
+
+
 async def test_a_preview_says_when_and_why(client: httpx.AsyncClient) -> None:
     await put(client, id="night", cron="30 2 * * *", tz="Europe/Berlin", task="echo")
     query = {"n": 2, "after": "2099-03-28T12:00:00Z"}

@@ -88,14 +88,54 @@ def test_an_interval_is_shown_as_the_clocks_stand():
     assert 0 <= found[0].scheduled_us - found[0].nominal_us < 10 * SECOND
 
 
-def test_it_goes_on_after_the_instant_asked_for_and_never_shows_what_was_served():
+def test_it_goes_on_after_the_instant_asked_for_and_never_promises_what_was_served():
     rule = Cron("0 * * * *")
     assert shown(rule, 1, after=T0 + 5 * HOUR)[0].nominal_us == T0 + 6 * HOUR
     world = World(Definition(rule=rule, task="t"), T0)
     world.steady += 2 * HOUR
     world.carry_out(world.look())
     back = Now(T0 + HOUR, T0 + 2 * HOUR)
-    assert upcoming(world.definition, "s", world.position, back, 1, T0)[0].nominal_us == T0 + 3 * HOUR
+    assert upcoming(world.definition, "s", world.position, back, 1)[0].nominal_us == T0 + 3 * HOUR
+    found = upcoming(world.definition, "s", world.position, back, 3, T0)
+    assert [(one.nominal_us - T0) // HOUR for one in found] == [1, 2, 3]
+    assert [(one.reason, one.scheduled_us) for one in found] == [("past", None), ("past", None), (None, T0 + 3 * HOUR)]
+
+
+def at(definition, now, n, after):
+    """What a schedule shows that was made at T0, when nothing of it has been planned since; hours after T0."""
+    position = first_position(definition, Now(T0, T0), TZDATA)
+    found = upcoming(definition, "s", position, Now(now, now), n, after)
+    return [((one.nominal_us - T0) / HOUR, one.reason) for one in found]
+
+
+def test_from_an_instant_that_is_past_it_shows_what_the_rule_tells_and_what_has_come():
+    hourly = Definition(rule=Cron("0 * * * *"), task="t", jitter_us=HOUR // 2)
+    assert at(hourly, T0 + HOUR, 4, T0 - 2 * HOUR) == [(-1, "past"), (0, "past"), (1, "past"), (2, None)]
+    before = at(hourly, T0, 3, us("2020-01-01T00:00"))
+    assert before == [((us(f"2020-01-01T0{hour}:00") - T0) / HOUR, "past") for hour in (1, 2, 3)]
+    started = Definition(rule=Cron("0 * * * *"), task="t", start_us=T0 - HOUR)
+    assert at(started, T0, 3, us("2020-01-01T00:00")) == [(-1, "past"), (0, "past"), (1, None)]
+    gap = Definition(rule=Cron("30 2 * * *", tz="Europe/Berlin", gap="SKIP"), task="t")
+    assert [reason for _, reason in at(gap, us("2026-04-01T00:00"), 3, us("2026-03-28T00:00"))] == [
+        "past", "gap", "past", "past",
+    ]  # fmt: skip
+
+
+def test_of_an_interval_that_is_past_the_phase_goes_back_to_its_anchor():
+    every = Definition(rule=Every(3600), task="t")
+    assert at(every, T0 + HOUR, 5, T0 - 2 * HOUR) == [(-1, "past"), (0, "past"), (1, "past"), (2, None), (3, None)]
+    assert at(every, T0, 1, T0 - 90 * MINUTE) == [(-1, "past")]
+    assert at(every, T0, 1, T0 - 1) == [(0, "past")]
+    anchored = Definition(rule=Every(3600, anchor=datetime.fromtimestamp((T0 - HOUR) // SECOND, UTC)), task="t")
+    assert at(anchored, T0, 3, T0 - 9 * HOUR) == [(-1, "past"), (0, "past"), (1, None)]
+    delay = Definition(rule=Every(3600, after_completion=True), task="t")
+    assert at(delay, T0, 3, T0 - 9 * HOUR) == [(1, None)]
+
+
+def test_past_slots_do_not_count_as_runs():
+    definition = Definition(rule=Cron("0 * * * *"), task="t", max_runs=2)
+    found = at(definition, T0, 9, T0 - 3 * HOUR)
+    assert found == [(-2, "past"), (-1, "past"), (0, "past"), (1, None), (2, None)]
 
 
 def test_it_ends_where_the_schedule_ends():

@@ -434,6 +434,10 @@ def test_preview_shows_instants_local_time_offset_and_why(diary):
             ("gap", 1, True), (None, 1, False), (None, 1, False),
         ]  # fmt: skip
         assert (await made.preview())[0].at == t0(1.5)
+        earlier = await made.preview(3, after=t0(-24))
+        assert [(line.at, line.reason) for line in earlier] == [
+            (t0(-22.5), "past"), (t0(1.5), None), (t0(25.5), None),
+        ]  # fmt: skip
         assert len(await made.preview()) == 10
         with pytest.raises(InvalidOption, match="n=0"):
             await made.preview(0)

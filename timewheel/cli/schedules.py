@@ -87,11 +87,13 @@ async def preview_schedule(options: Namespace) -> int:
 
 def _run_row(run: dict[str, Any]) -> tuple[Any, ...]:
     notes = list(run["notes"])
-    if run["reason"]:
+    if run["reason"] not in (None, "past"):
         times = f"{run['count']} times" if run["count"] > 1 else "left out"
         notes = [f"{times}: {run['reason']}" if run["count"] == 1 else f"{times} left out: {run['reason']}"]
     elif run["nominal"][:19] != run["local"][:19]:
         notes.append(f"instead of {run['nominal']}")
+    if run["reason"] == "past":
+        notes.insert(0, "past")
     due = run["scheduled_at"] if run["scheduled_at"] != run["at"] else None
     return run["at"], run["local"], due, ", ".join(notes)
 

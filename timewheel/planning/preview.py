@@ -6,8 +6,8 @@ Pure: no asyncio, clock, randomness, files or sockets. What a misfire or an over
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from itertools import islice
 
 from timewheel.model import SECOND_US, ClockKind, Now
@@ -15,6 +15,7 @@ from timewheel.planning.definition import Definition
 from timewheel.planning.jitter import due
 from timewheel.planning.position import first_position
 from timewheel.planning.slots import Slots, offset_us, slots_of
+from timewheel.recurrence.interval import Every
 from timewheel.recurrence.offsets import offset_s
 from timewheel.recurrence.rule import Note, Occurrence, Skipped
 from timewheel.recurrence.zonal import Zonal
@@ -22,11 +23,14 @@ from timewheel.schedule_records import Position, SkipReason
 from timewheel.times import utc_datetime
 
 CALENDAR = "calendar"
+PAST = "past"
 
 
 @dataclass(frozen=True, slots=True)
 class Upcoming:
-    """A slot to come, or times that will be left out: then `reason` says why ("gap", "calendar") and no job is made.
+    """A slot to come; or, with a `reason`, times of which no job will be made.
+
+    reason: "gap" and "calendar": they are left out; "past": it has come already; the ledger says what became of it.
 
     nominal_us: the slot, wall. local: what clocks in the rule's zone show then; offset_s: their distance from UTC.
     nominal: the wall time that the rule names, before a gap or a roll moved it. Both are naive; in UTC for an interval.
@@ -49,23 +53,50 @@ def upcoming(
 ) -> list[Upcoming]:
     """The next `n` slots after now, or after the instant `after_us` (wall), with what is left out between them.
 
+    Slots that have come by now are marked; they are what the rule tells, also of times before the schedule was made.
     Fewer when the rule, `end` or `max_runs` leaves no more; of a fixed delay at most the one that is known. `position`
     None: of a schedule that is not made yet. Raises InvalidRule when the rule lacks its calendar.
     """
     if position is None:
         position = first_position(definition, now, "")
     shift = offset_us(now) if position.clock is ClockKind.STEADY else 0
-    after = max(position.at, (now.wall_us if after_us is None else after_us) - shift)
-    if definition.max_runs is not None:
-        n = min(n, max(0, definition.max_runs - position.made))
+    come = max(position.at, now.wall_us - shift)
+    after = come if after_us is None else after_us - shift
+    left = n if definition.max_runs is None else max(0, definition.max_runs - position.made)
     slots = slots_of(definition, position, now)
-    found = _known(slots, position, after) if definition.fixed_delay else _occurrences(slots, after)
+    if definition.fixed_delay:
+        found = _known(slots, position, max(after, come))
+    else:
+        after = max(after, _first_us(definition) - 1 - shift)
+        slots = _reaching_back(slots, after)
+        found = _occurrences(slots, after)
     result: list[Upcoming] = []
     for one in islice(found, n):
+        past = one.instant_us <= come
+        if not past and left == 0:
+            break
+        left -= not past
         result += _left_out(slots, after, one.instant_us)
-        result.append(_runs(one, due(definition, slots.rule, schedule, one.instant_us, position.turn), shift))
+        due_at = None if past else due(definition, slots.rule, schedule, one.instant_us, position.turn)
+        result.append(_runs(one, due_at, shift))
         after = one.instant_us
     return result
+
+
+def _first_us(definition: Definition) -> int:
+    """No slot lies before this instant (wall), whenever the schedule was made."""
+    anchor_us = definition.rule.anchor_us if isinstance(definition.rule, Every) else None
+    return max(definition.start_us or 0, anchor_us or 0)
+
+
+def _reaching_back(slots: Slots, after: int) -> Slots:
+    """The slots of an interval also from before its position, to which `slots_of` anchors it."""
+    rule = slots.rule
+    if not isinstance(rule, Every) or rule.anchor_us is None or rule.anchor_us <= after:
+        return slots
+    before = -(-(rule.anchor_us - after) // rule.interval_us)
+    again = Every(timedelta(microseconds=rule.interval_us))
+    return replace(slots, rule=again.anchored(rule.anchor_us - (before + 1) * rule.interval_us))
 
 
 def _known(slots: Slots, position: Position, after: int) -> Iterator[Occurrence]:
@@ -82,11 +113,14 @@ def _occurrences(slots: Slots, after: int) -> Iterator[Occurrence]:
         yield one
 
 
-def _runs(one: Occurrence, due_at: int, shift: int) -> Upcoming:
+def _runs(one: Occurrence, due_at: int | None, shift: int) -> Upcoming:
+    """`due_at` None: it has come already."""
     instant_us = one.instant_us + shift
     local, nominal = one.local, one.nominal
     if shift:
         local = nominal = utc_datetime(instant_us).replace(tzinfo=None)
+    if due_at is None:
+        return Upcoming(instant_us, local, one.offset_s, nominal, one.notes, None, PAST)
     return Upcoming(instant_us, local, one.offset_s, nominal, one.notes, due_at + shift)
 
 

@@ -125,14 +125,16 @@ class BackfillOut(BaseModel):
 
 
 class UpcomingOut(BaseModel):
-    """A run to come; or, with a `reason`, times that will be left out, the first of which is shown."""
+    """A run to come; or, with a `reason`, times of which no job will be made, the first of which is shown."""
 
     at: Annotated[str, Field(description="The nominal instant.")]
     local: Annotated[str, Field(description="What clocks in the rule's zone show then, with their offset from UTC.")]
     nominal: Annotated[str, Field(description="The local time that the rule names, before a gap or a roll moved it.")]
     notes: Annotated[list[str], Field(description="gap, fold_first, fold_second, roll.")]
     scheduled_at: Annotated[str | None, Field(description="When its job will be due, jitter included.")]
-    reason: Annotated[str | None, Field(description="Why it will be left out: gap, calendar.")]
+    reason: Annotated[
+        str | None, Field(description="Why no job will be made: gap, calendar; past: it has come already.")
+    ]
     count: Annotated[int, Field(description="How many times will be left out.")]
 
 

@@ -43,7 +43,9 @@ class PreviewQuery(Asked):
     """How much of what is to come."""
 
     n: Annotated[int, Field(ge=1, le=PREVIEWED)] = 10
-    after: Annotated[Instant | None, Field(description="Runs after this instant; without: after now.")] = None
+    after: Annotated[
+        Instant | None, Field(description="Runs after this instant, which may be past; without: after now.")
+    ] = None
 
 
 class ForecastQuery(Asked):

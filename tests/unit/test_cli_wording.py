@@ -1,4 +1,4 @@
-"""Numbers in what the commands and alarms say: one is one job, and not one jobs."""
+"""What the commands and alarms say of what a server answered: one is one job, and not one jobs."""
 
 from __future__ import annotations
 
@@ -68,6 +68,18 @@ def test_a_backfill(
     body = {"slots": slots, "already_ran": 0, "made": made, "job_ids": []}
     out, _ = said(monkeypatch, capsys, schedules, body, "schedules", "backfill", "x", T0, T0, *run)
     assert out == line
+
+
+def test_a_preview(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    run = {"at": T0, "local": "2026-01-05T03:00:00", "nominal": "2026-01-05T02:30:00", "scheduled_at": T0}
+    run |= {"reason": None, "count": 1, "notes": ["gap"]}
+    runs = [run, run | {"reason": "past", "scheduled_at": None}, run | {"reason": "gap", "count": 1, "notes": []}]
+    body = {"in_words": "daily", "items": [*runs, runs[2] | {"count": 2}]}
+    out, _ = said(monkeypatch, capsys, schedules, body, "schedules", "preview", "x")
+    assert [line.split("  ")[-1].strip() for line in out.splitlines()[2:]] == [
+        "gap, instead of 2026-01-05T02:30:00", "past, gap, instead of 2026-01-05T02:30:00", "left out: gap",
+        "2 times left out: gap",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("jobs", "words"), [(1, "1 job from"), (2, "2 jobs from")])
