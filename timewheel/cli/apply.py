@@ -1,7 +1,7 @@
 """`schedules apply FILE`: a TOML file is the desired set. Shows the difference, asks, and then carries it out.
 
-The file owns what it made before: such a schedule that stands in it no longer is ended. Others are left alone. The
-format stands in `schedules apply --help`.
+The file owns what it made before: such a schedule that stands in it no longer is ended. Others are left alone, and
+one that code declares is taken over only with `--take-over`. The format stands in `schedules apply --help`.
 """
 
 from __future__ import annotations
@@ -17,19 +17,28 @@ from timewheel.cli import output
 from timewheel.cli.client import Answer, Client
 from timewheel.cli.desired import MANAGED, MOST_BYTES, Desired, NotDesired, read
 from timewheel.cli.exits import DATA, OK, PERMISSION, Exit
+from timewheel.periodic import IN_CODE
 
 SCHEDULES = "/api/v1/schedules"
 CALENDARS = "/api/v1/calendars"
+_IN_CODE = (
+    "it was declared in code (@scheduler.periodic): --take-over makes it the file's; take it out of the code as well, "
+    "which takes it back at its next start"
+)
 
 
 @dataclass
 class Difference:
-    """What has to be done. `changes`: id -> what changes, by name. `ends`: id -> the version that is there."""
+    """What has to be done. `changes`: id -> what changes, by name. `ends`: id -> the version that is there.
+
+    `taken`: those that were declared in code, and are the file's from then on.
+    """
 
     calendars: list[str] = field(default_factory=list)
     creates: list[str] = field(default_factory=list)
     changes: dict[str, dict[str, Any]] = field(default_factory=dict)
     ends: dict[str, int] = field(default_factory=dict)
+    taken: list[str] = field(default_factory=list)
     same: int = 0
     faults: list[str] = field(default_factory=list)
 
@@ -43,7 +52,7 @@ async def apply(options: Namespace) -> int:
     """Bring the schedules to what a file says. 65 when some of it cannot be."""
     desired = _read(options.file)
     async with Client(options.url) as client:
-        difference = await _compare(client, desired)
+        difference = await _compare(client, desired, take_over=options.take_over)
         if options.json:
             return await _apply_quietly(client, options, desired, difference)
         _show(difference)
@@ -70,6 +79,7 @@ async def _apply_quietly(client: Client, options: Namespace, desired: Desired, d
         "created": difference.creates,
         "updated": difference.changes,
         "ended": list(difference.ends),
+        "taken_over": difference.taken,
         "unchanged": difference.same,
         "applied": applies,
         "refused": difference.faults + failed,
@@ -104,7 +114,7 @@ def _read(name: str) -> Desired:
 # ---- the difference --------------------------------------------------------------------------------------------------
 
 
-async def _compare(client: Client, desired: Desired) -> Difference:
+async def _compare(client: Client, desired: Desired, *, take_over: bool) -> Difference:
     difference = Difference()
     saved = {calendar["name"]: calendar for calendar in (await client.get(CALENDARS)).good().body["items"]}
     for name, body in desired.calendars.items():
@@ -113,6 +123,11 @@ async def _compare(client: Client, desired: Desired) -> Difference:
     there = {schedule["id"]: schedule async for schedule in client.pages(SCHEDULES, {"page_size": "1000"})}
     new = {name for name in difference.calendars if name not in saved}
     for schedule_id, body in desired.schedules.items():
+        if schedule_id in there and there[schedule_id]["managed"] == IN_CODE:
+            if not take_over:
+                difference.faults.append(f"{schedule_id}: {_IN_CODE}")
+                continue
+            difference.taken.append(schedule_id)
         await _compare_one(client, schedule_id, body, difference, blind=body.get("calendar") in new, there=there)
     difference.ends = {
         schedule_id: schedule["version"]

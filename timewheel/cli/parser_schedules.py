@@ -31,7 +31,7 @@ Every other key of a schedule is the option that `POST /api/v1/schedules` takes 
 seconds, or a text with a unit: "90s", "5m", "2h", "1d".
 
 A server has one such file: what this or another file made before, and this one does not name, is ended. Calendars
-stay.
+stay. A schedule that was declared in code is refused, unless --take-over makes it the file's.
 """
 INSTANT = "RFC 3339, like 2026-01-05T00:00:00Z"
 
@@ -75,6 +75,7 @@ def _add_schedules(commands: Any) -> None:
     apply.add_argument("file", metavar="FILE", help="- reads stdin; tables [[schedule]] and [[calendar]]")
     apply.formatter_class, apply.epilog = argparse.RawDescriptionHelpFormatter, FORMAT
     apply.add_argument("--yes", action="store_true", help="do it without asking")
+    apply.add_argument("--take-over", action="store_true", help="also schedules that were declared in code")
 
 
 def _add_runs(verbs: Any) -> None:
