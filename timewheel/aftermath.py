@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from timewheel.events import AttemptsEnded, JobsEnded, JobsScheduled, Notices, OccurrencesRecorded
-from timewheel.model import FINAL_STATES, CancelAnswer, JobState, RescheduleAnswer
+from timewheel.model import FINAL_STATES, AttemptState, CancelAnswer, FaultClass, JobState, RescheduleAnswer
 from timewheel.store.changes import (
     Cancelled,
     Change,
@@ -31,6 +31,11 @@ if TYPE_CHECKING:
     from timewheel.waiters import Waiters
 
 
+Told: TypeAlias = tuple[str, str, int, bool]
+"""What a settlement does not say itself: queue, dependency, retry_after_us, and whether its lags are left out."""
+_NOTHING: Told = ("", "", 0, False)
+
+
 class Consequences:
     """See the module. `ended(job_id, schedule)` hears of the jobs in `awaited` once they are final."""
 
@@ -40,8 +45,7 @@ class Consequences:
         self._notices = notices
         self._ended = ended
         self.awaited: dict[int, str] = {}  # job id -> schedule
-        self.queues: dict[int, str] = {}  # of the settlements under way, by job id; kept only while notices are wanted
-        self.catching_up: set[int] = set()  # those of them whose lags are left out
+        self.told: dict[int, Told] = {}  # of the settlements under way, by job id; kept only while notices are wanted
         self._handlers: dict[type, Callable[[Any, Any], None]] = {
             Submitted: self._submitted,
             UniqueMet: self._unique_met,
@@ -86,8 +90,7 @@ class Consequences:
             self._final(outcome.job_id)
 
     def _stale(self, _: Settle, outcome: Stale) -> None:
-        self.queues.pop(outcome.job_id, None)
-        self.catching_up.discard(outcome.job_id)
+        self.told.pop(outcome.job_id, None)
         self._final(outcome.job_id)  # it was settled before, by a batch whose outcome was unknown
 
     def _cancelled(self, _: Any, outcome: Cancelled) -> None:
@@ -130,7 +133,7 @@ class Consequences:
     def _notify(self, changes: list[Change], outcomes: list[Outcome]) -> None:
         scheduled: Counter[str] = Counter()
         occurrences: Counter[tuple[Fate, str]] = Counter()
-        ended = AttemptsEnded([], [], [], [], [])
+        ended = AttemptsEnded(*([] for _ in AttemptsEnded._fields))
         final: Counter[JobState] = Counter()
         for change, outcome in zip(changes, outcomes, strict=True):
             if isinstance(outcome, Submitted):
@@ -156,13 +159,26 @@ class Consequences:
                 self._notices.emit(JobsEnded(state, jobs))
 
     def _note_ending(self, ended: AttemptsEnded, change: Settle, outcome: Settled) -> None:
-        ended.queues.append(self.queues.pop(change.job_id, ""))
+        queue, dependency, retry_after_us, late = self.told.pop(change.job_id, _NOTHING)
+        fault = change.fault
+        throttled = fault is not None and fault == FaultClass.THROTTLED
+        ended.queues.append(queue)
         ended.attempt_states.append(change.attempt_state)
         ended.job_states.append(outcome.job_state)
-        late = change.job_id in self.catching_up
-        self.catching_up.discard(change.job_id)
         ended.dispatch_lags_us.append(None if late else change.dispatch_lag_us)
         ended.start_lags_us.append(None if late else change.start_lag_us)
+        ended.dependencies.append(dependency)
+        ended.faults.append(fault)
+        ended.retry_afters_us.append((retry_after_us or None) if throttled else None)
+        ended.attempts.append(_spent_by(change))
+
+
+def _spent_by(change: Settle) -> int:
+    """How many attempts the job has spent with this one; one that was given back counts only as a failure."""
+    state, spent = change.attempt_state, change.failures + change.losses
+    if state is AttemptState.SUCCEEDED or state is AttemptState.CANCELLED:
+        return spent + 1
+    return spent + (state is AttemptState.RELEASED and change.fault is not None)  # its job was not to be tried again
 
 
 def _ended_by(outcome: Outcome) -> tuple[tuple[JobState, int], ...]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from timewheel.alarm import Alarm
 from timewheel.errors import InvalidOption, JobNotFound, WaitTimeout
-from timewheel.handles import Attempt, Statistics, attempt_of
+from timewheel.handles import Attempt, BreakerNow, BudgetNow, Statistics, attempt_of
 from timewheel.job import Job
 from timewheel.lists import JobQuery, job_query
 from timewheel.model import (
@@ -28,6 +28,7 @@ from timewheel.submissions import missing
 from timewheel.times import delay_us, when_us
 
 if TYPE_CHECKING:
+    from timewheel.dispatch.guards import Guards
     from timewheel.engine import Engine
 
 POLL_S = 0.5  # how often a wait looks at the journal that another process writes
@@ -132,6 +133,7 @@ class Desk(Replays):
         """Numbers for metrics."""
         self._guard(False)
         engine = self._engine()
+        breakers, budgets = ((), ()) if engine is None else _guards_now(engine.guards.guards, now.steady_us)
         due_minute, _ = await self._store.fullest_second(now, 60 * SECOND_US)
         _, fullest = await self._store.fullest_second(now, 3600 * SECOND_US)
         return Statistics(
@@ -145,7 +147,23 @@ class Desk(Replays):
             concurrency,
             state,
             await self._store.count_letters(LetterFilter()),
+            breakers=breakers,
+            retry_budgets=budgets,
         )
+
+
+def _guards_now(guards: Guards, now_us: int) -> tuple[tuple[BreakerNow, ...], tuple[BudgetNow, ...]]:
+    """How the breakers and the retry budgets stand."""
+    breakers, budgets = [], []
+    for name in guards.in_use():
+        breaker, budget = guards.of(name, now_us)
+        if breaker is not None:
+            breakers.append(BreakerNow(name, breaker.state, breaker.spread.waiting(now_us)))
+        if budget is not None:
+            budgets.append(BudgetNow(name, "", *budget.counts(now_us), budget.spread.waiting(now_us)))
+    for queue, budget in guards.queue_budgets():
+        budgets.append(BudgetNow("", queue, *budget.counts(now_us), budget.spread.waiting(now_us)))
+    return tuple(breakers), tuple(budgets)
 
 
 def _overlay(engine: Engine, records: list[Any]) -> str | None:

@@ -135,9 +135,9 @@ class Engine:
         self.planner = Planner(store, self.committer, replacing, now, clock)
         looks = (self.dispatcher, self.loader, self.planner)
         self._clocks = ClockWatch(self.timeline, clock, looks, self.committer.note, self.notices)
-        self.recovery = Recovery(store, self.committer, now, self.epoch)
         interrupted = self._host.engine_interrupted
         self.ledger = Ledger(self.epoch, self.committer, self.dispatcher, self.consequences, self.notices, interrupted)
+        self.recovery = Recovery(store, self.committer, now, self.epoch, self.ledger.recovers)
         threads = self._system.threads(settings.threads)
         self.worker = Worker(threads, now, clock, self._system.random, self._known.find, self.ledger, self._host)
         self.dispatcher.wire(self.committer, self.worker)

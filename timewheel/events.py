@@ -29,13 +29,22 @@ class OccurrencesRecorded(NamedTuple):
 
 
 class AttemptsEnded(NamedTuple):
-    """Attempts ended; one column entry an attempt. A lag is None where the attempt never got that far."""
+    """Attempts ended; one column entry an attempt. A lag is None where the attempt never got that far.
+
+    `dependencies`: what the task names, "" for none. `faults`: the value of the FaultClass of a failure, else None.
+    `retry_afters_us`: how long a throttled failure was told to wait; None: it was not. `attempts`: how many its job has
+    spent with this one since it was made or replayed: failures, losses and what ended it, but not what was given back.
+    """
 
     queues: list[str]
     attempt_states: list[AttemptState]
     job_states: list[JobState]
     dispatch_lags_us: list[int | None]
     start_lags_us: list[int | None]
+    dependencies: list[str]
+    faults: list[str | None]
+    retry_afters_us: list[int | None]
+    attempts: list[int]
 
 
 class JobsEnded(NamedTuple):

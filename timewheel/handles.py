@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 import orjson
 
@@ -13,6 +13,7 @@ from timewheel.model import AttemptRecord, AttemptState, Now, SchedulerState
 from timewheel.times import utc_datetime
 
 if TYPE_CHECKING:
+    from timewheel.dispatch.breaker import BreakerState
     from timewheel.store.changes import Submit
     from timewheel.store.port import LaneDepth
 
@@ -136,6 +137,25 @@ class Query(Pages[T_co]):
         return await self._count()
 
 
+class BreakerNow(NamedTuple):
+    """How the breaker of a dependency stands, and about how many jobs wait for it."""
+
+    dependency: str
+    state: BreakerState
+    waiting: int
+
+
+class BudgetNow(NamedTuple):
+    """The retry budget of a dependency or of a queue (the other is ""): the starts and retries of its window, and about
+    how many retries wait for it."""
+
+    dependency: str
+    queue: str
+    starts: int
+    retries: int
+    waiting: int
+
+
 @dataclass(frozen=True, slots=True)
 class Statistics:
     """Numbers about a running scheduler, for metrics. Depths come from the journal, the rest from memory.
@@ -154,3 +174,5 @@ class Statistics:
     state: SchedulerState
     dead_letters: int = 0
     operations: int = 0  # on dead letters, that run here
+    breakers: tuple[BreakerNow, ...] = ()
+    retry_budgets: tuple[BudgetNow, ...] = ()

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from timewheel.events import LateResult, Notices
-from timewheel.model import WaitingReason, job_text
+from timewheel.model import JobRecord, WaitingReason, job_text
 from timewheel.store.aftermath import ignore
 from timewheel.store.changes import AddEntry, Settle, Unhold
 
@@ -40,15 +40,21 @@ class Ledger:
         self._consequences = consequences
         self._notices = notices
 
-    def settle(self, change: Settle, queue: str, *, catch_up: bool = False) -> None:
-        """Have a settlement written. `catch_up`: its lags say nothing of how punctual this process is."""
+    def settle(self, change: Settle, claimant: Claimant, *, retry_after_us: int = 0, catch_up: bool = False) -> None:
+        """Have a settlement written. `retry_after_us`: how long a throttled attempt was told to wait; `catch_up`: its
+        lags say nothing of how punctual this process is."""
         if self.closed:
             return
         if self._notices.wanted:
-            self._consequences.queues[change.job_id] = queue
-            if catch_up:
-                self._consequences.catching_up.add(change.job_id)
+            dependency = self._dispatcher.declared.dependencies.get(claimant.job.task, "")
+            self._consequences.told[change.job_id] = (claimant.queue, dependency, retry_after_us, catch_up)
         self._committer.settle(change, ignore)
+
+    def recovers(self, job: JobRecord) -> None:
+        """A settlement of this job is written by recovery."""
+        if self._notices.wanted:
+            dependency = self._dispatcher.declared.dependencies.get(job.task, "")
+            self._consequences.told[job.job_id] = (job.queue, dependency, 0, False)
 
     def ended(self, claimant: Claimant, decision: Decision, retry_after_us: int) -> None:
         """An attempt has ended so; `retry_after_us`: how long a throttled one was told to wait."""

@@ -10,12 +10,13 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from timewheel import events
+from timewheel.dispatch.breaker import BreakerState
 from timewheel.errors import NotStarted
 from timewheel.events import Notices
-from timewheel.handles import Statistics
+from timewheel.handles import BreakerNow, BudgetNow, Statistics
 from timewheel.model import AttemptState, ClockKind, JobState, Lane, Now, SchedulerState
 from timewheel.schedule_records import Fate
-from timewheel.serve.counts import MAX_QUEUES, OTHER_QUEUES, Counts
+from timewheel.serve.counts import MAX_DEPENDENCIES, MAX_QUEUES, OTHER_QUEUES, OTHERS, Counts
 from timewheel.serve.histogram import Histogram
 from timewheel.serve.metrics import Metrics
 from timewheel.store.port import LaneDepth
@@ -30,6 +31,8 @@ class FakeScheduler:
         self.path = "memory"
         self.asked = 0
         self.depths: list[LaneDepth] = []
+        self.breakers: list[BreakerNow] = []
+        self.budgets: list[BudgetNow] = []
         self.fault: Exception | None = None
 
     async def statistics(self) -> Statistics:
@@ -46,6 +49,8 @@ class FakeScheduler:
             running=1,
             concurrency=100,
             state=self.state,
+            breakers=tuple(self.breakers),
+            retry_budgets=tuple(self.budgets),
         )
 
 
@@ -77,6 +82,10 @@ async def test_every_notice_is_counted(scheduler: FakeScheduler, read: Any) -> N
             [JobState.COMPLETED, JobState.SCHEDULED, JobState.DEAD],
             [500, 1_500, None],
             [700, 2_000_000, None],
+            ["", "stripe", ""],
+            [None, "throttled", "permanent"],
+            [None, 30_000_000, None],
+            [2, 1, 4],
         )
     )
     emit(events.JobsEnded(JobState.CANCELLED, 2))
@@ -101,6 +110,12 @@ async def test_every_notice_is_counted(scheduler: FakeScheduler, read: Any) -> N
         ("timewheel_jobs_total", "", "CANCELLED"): 2,
         ("timewheel_attempts_total", "a", "FAILED_RETRYABLE"): 1,
         ("timewheel_attempts_total", "b", "FAILED_PERMANENT"): 1,
+        ("timewheel_attempt_failures_total", "THROTTLED", "stripe"): 1,
+        ("timewheel_attempt_failures_total", "PERMANENT", ""): 1,
+        ("timewheel_retry_after_seconds_sum", "stripe"): 30,
+        ("timewheel_retry_after_seconds_count", "stripe"): 1,
+        ("timewheel_job_attempts_sum",): 6,
+        ("timewheel_job_attempts_count",): 2,
         ("timewheel_occurrences_total", "skipped", "misfire"): 120,
         ("timewheel_occurrences_total", "job", ""): 1,
         ("timewheel_dispatch_lag_seconds_count",): 2,
@@ -120,6 +135,7 @@ async def test_every_notice_is_counted(scheduler: FakeScheduler, read: Any) -> N
         ("timewheel_storage_troubles_total",): 1,
     }.items() <= values.items()
     assert ("timewheel_jobs_total", "a", "SCHEDULED") not in values
+    assert ("timewheel_attempt_failures_total", "TRANSIENT", "") not in values
 
 
 def test_no_kind_of_notice_is_forgotten() -> None:
@@ -192,15 +208,38 @@ async def test_names_of_queues_cannot_fill_the_memory(scheduler: FakeScheduler, 
     assert len([key for key in values if key[0] == "timewheel_queue_depth"]) == MAX_QUEUES + 1
 
 
+async def test_names_of_dependencies_cannot_fill_the_memory(scheduler: FakeScheduler, read: Any) -> None:
+    for number in range(MAX_DEPENDENCIES + 50):
+        columns = [f"d{number}", ""], ["throttled", "transient"], [9_000_000, None], [1, 1]
+        states = [AttemptState.FAILED_RETRYABLE] * 2, [JobState.SCHEDULED] * 2
+        scheduler.notices.emit(events.AttemptsEnded(["a"] * 2, *states, [0, 0], [0, 0], *columns))
+        scheduler.notices.emit(events.BreakerChanged(f"d{number}", "CLOSED", "OPEN"))
+    scheduler.breakers = [BreakerNow(f"d{number}", BreakerState.OPEN, 2) for number in range(MAX_DEPENDENCIES + 3)]
+    scheduler.budgets = [BudgetNow(f"d{number}", "", 3, 1, 5) for number in range(MAX_DEPENDENCIES + 2)]
+    values = await read()
+    assert values["timewheel_attempt_failures_total", "THROTTLED", OTHERS] == 50
+    assert values["timewheel_attempt_failures_total", "TRANSIENT", ""] == MAX_DEPENDENCIES + 50  # none is no other
+    assert values["timewheel_retry_after_seconds_sum", OTHERS] == 50 * 9
+    assert values["timewheel_breaker_changes_total", OTHERS, "OPEN"] == 50
+    assert values["timewheel_breaker_state", OTHERS, "OPEN"] == 3
+    assert values["timewheel_breaker_waiting", OTHERS] == 6
+    assert values["timewheel_retry_budget_starts", OTHERS, ""] == 6
+    for name in ("timewheel_retry_after_seconds_count", "timewheel_breaker_waiting", "timewheel_retry_budget_retries"):
+        assert len([key for key in values if key[0] == name]) == MAX_DEPENDENCIES + 1
+
+
 def test_a_histogram_counts_at_its_bounds() -> None:
     histogram = Histogram("h", "help", (0.001, 0.01), scale=1_000_000)
     histogram.observe([0, 1_000, 1_001, 10_000, 10_001, None])
     assert histogram.counts == [2, 2, 1]
+    histogram.add(10_000, 3)
+    histogram.add(1)
+    assert (histogram.counts, histogram.total) == ([3, 5, 1], 22_002 + 30_001)
     samples = {sample.labels.get("le"): sample.value for sample in histogram.family().samples}
-    assert (samples["0.001"], samples["0.01"], samples["+Inf"]) == (2, 4, 5)
+    assert (samples["0.001"], samples["0.01"], samples["+Inf"]) == (3, 8, 9)
 
 
 def test_a_subscriber_never_raises_on_what_it_knows() -> None:
     counts = Counts()
-    counts.take(events.AttemptsEnded([], [], [], [], []))
+    counts.take(events.AttemptsEnded(*([] for _ in events.AttemptsEnded._fields)))
     assert list(counts.families())

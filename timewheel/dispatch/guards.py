@@ -83,9 +83,18 @@ class Guards:
         """The retry budget of a queue."""
         return self._queues.get(queue)
 
+    def queue_budgets(self) -> list[tuple[str, Budget]]:
+        """The queues that have a retry budget, and these."""
+        return sorted(self._queues.items())
+
     def names(self) -> list[str]:
         """The dependencies that are known."""
         return sorted({*self._guarded, *self._declared.dependencies.values()})
+
+    def in_use(self) -> list[str]:
+        """Those that are declared, that tasks name, or whose breaker is not closed: not all that anybody named."""
+        saved = (name for name, each in self._guarded.items() if each.breaker and each.breaker.value is not None)
+        return sorted({*self._settings, *self._declared.dependencies.values(), *saved})
 
     # ---- before the claim --------------------------------------------------------------------------------------------
 

@@ -10,12 +10,33 @@ from prometheus_client.core import CounterMetricFamily, Metric
 
 from timewheel import events
 from timewheel.model import FINAL_STATES
-from timewheel.serve.histogram import SECONDS, SIZES, Histogram
+from timewheel.serve.histogram import ATTEMPTS, SECONDS, SIZES, WAITS, Histogram, Histograms
 
 MAX_QUEUES = 200  # names of queues come from clients; those beyond are counted together
-OTHER_QUEUES = "(others)"
+MAX_DEPENDENCIES = 200  # and so do those of dependencies
+OTHERS = OTHER_QUEUES = "(others)"
 NO_QUEUE = ""  # cancelled while pending, or skipped: that notice does not say in which queue
 US = 1_000_000
+
+
+class Names:
+    """The values of a label: at most `most`, the others are one. "" always is one of its own."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._names: set[str] = set()
+
+    def label(self, name: str) -> str:
+        """The label for a name: itself, or OTHERS when there are too many."""
+        if name and name not in self._names:
+            if len(self._names) >= self._most:
+                return OTHERS
+            self._names.add(name)
+        return name
+
+    def known(self) -> Iterable[str]:
+        """The names that were heard of, OTHERS among them when there were too many."""
+        return [*self._names, OTHERS] if len(self._names) >= self._most else self._names
 
 
 class Counts:
@@ -25,18 +46,24 @@ class Counts:
         self._scheduled: Counter[str] = Counter()  # by queue
         self._jobs: Counter[tuple[str, str]] = Counter()  # by queue and final state
         self._attempts: Counter[tuple[str, str]] = Counter()  # by queue and state
+        self._failures: Counter[tuple[str, str]] = Counter()  # by dependency and class
         self._occurrences: Counter[tuple[str, str]] = Counter()  # by fate and reason
         self._steps: Counter[str] = Counter()  # by direction
         self._recovered: Counter[str] = Counter()  # by state
         self._breakers: Counter[tuple[str, str]] = Counter()  # by dependency and the state it went to
         self._plain: Counter[str] = Counter()  # those without labels, by name
-        self._queues: set[str] = set()
+        self._queues, self._dependencies = Names(MAX_QUEUES), Names(MAX_DEPENDENCIES)
+        self.queues, self.queue, self.dependency = self._queues.known, self._queues.label, self._dependencies.label
         self._dispatch = Histogram(
             "timewheel_dispatch_lag_seconds", "From an attempt's scheduled_at to its dispatch", SECONDS, US
         )
         self._start = Histogram(
             "timewheel_start_lag_seconds", "From an attempt's scheduled_at to its handler's start", SECONDS, US
         )
+        help_text = "How long throttled attempts were told to wait, where they were"
+        self._retry_after = Histograms("timewheel_retry_after_seconds", help_text, WAITS, "dependency", US)
+        help_text = "Attempts of a job that became final when one ended, without those that were given back"
+        self._job_attempts = Histogram("timewheel_job_attempts", help_text, ATTEMPTS)
         self._commit = Histogram("timewheel_commit_seconds", "How long a commit took, its fsync included", SECONDS, US)
         self._changes = Histogram("timewheel_commit_changes", "Changes in a commit", SIZES)
         self._gap = Histogram(
@@ -52,6 +79,8 @@ class Counts:
         yield _family("timewheel_jobs_scheduled", "Jobs that became durable", ("queue",), self._scheduled)
         yield _family("timewheel_jobs", "Jobs that became final", ("queue", "state"), self._jobs)
         yield _family("timewheel_attempts", "Attempts that ended", ("queue", "state"), self._attempts)
+        help_text = "Attempts that failed, by what their task depends on"
+        yield _family("timewheel_attempt_failures", help_text, ("dependency", "class"), self._failures)
         help_text = "Slots of schedules that were accounted for"
         yield _family("timewheel_occurrences", help_text, ("fate", "reason"), self._occurrences)
         yield _family("timewheel_clock_steps", "Times the wall clock was set", ("direction",), self._steps)
@@ -60,34 +89,35 @@ class Counts:
         yield _family("timewheel_breaker_changes", help_text, ("dependency", "state"), self._breakers)
         for name, help_text in _PLAIN.items():
             yield CounterMetricFamily(name, help_text, value=self._plain[name])
-        for histogram in (self._dispatch, self._start, self._commit, self._changes, self._gap):
+        for histogram in (self._dispatch, self._start, self._job_attempts, self._commit, self._changes, self._gap):
             yield histogram.family()
-
-    def queues(self) -> Iterable[str]:
-        """The queues that were heard of, OTHER_QUEUES among them when there were too many."""
-        return [*self._queues, OTHER_QUEUES] if len(self._queues) >= MAX_QUEUES else self._queues
-
-    def queue(self, name: str) -> str:
-        """The label for a queue: its name, or OTHER_QUEUES when there are too many."""
-        if name not in self._queues:
-            if len(self._queues) >= MAX_QUEUES:
-                return OTHER_QUEUES
-            self._queues.add(name)
-        return name
+        yield self._retry_after.family()
 
     def _take_scheduled(self, notice: events.JobsScheduled) -> None:
         for queue, jobs in notice.queues.items():
             self._scheduled[self.queue(queue)] += jobs
 
     def _take_attempts(self, notice: events.AttemptsEnded) -> None:
-        columns = zip(notice.queues, notice.attempt_states, notice.job_states, strict=True)
-        for (queue, state, job_state), number in Counter(columns).items():
+        columns = zip(notice.queues, notice.attempt_states, notice.job_states, notice.attempts, strict=True)
+        for (queue, state, job_state, attempts), number in Counter(columns).items():
             name = self.queue(queue)
             self._attempts[name, state.value] += number
             if job_state in FINAL_STATES:
                 self._jobs[name, job_state.value] += number
+                if attempts:
+                    self._job_attempts.add(attempts, number)
         self._dispatch.observe(notice.dispatch_lags_us)
         self._start.observe(notice.start_lags_us)
+        if any(notice.faults):
+            self._take_failures(notice)
+
+    def _take_failures(self, notice: events.AttemptsEnded) -> None:
+        for dependency, fault, after_us in zip(notice.dependencies, notice.faults, notice.retry_afters_us, strict=True):
+            if fault is not None:
+                name = self.dependency(dependency)
+                self._failures[name, fault.upper()] += 1
+                if after_us is not None:
+                    self._retry_after.add(name, after_us)
 
     def _take_occurrences(self, notice: events.OccurrencesRecorded) -> None:
         for (fate, reason), slots in notice.fates.items():
@@ -115,7 +145,7 @@ class Counts:
         self._recovered["RELEASED"] += notice.released
 
     def _take_breaker(self, notice: events.BreakerChanged) -> None:
-        self._breakers[notice.dependency, notice.after] += 1
+        self._breakers[self.dependency(notice.dependency), notice.after] += 1
 
     def _take_late_result(self, _: events.LateResult) -> None:
         self._plain["timewheel_late_results"] += 1

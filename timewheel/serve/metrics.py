@@ -9,14 +9,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from timewheel.dispatch.breaker import BreakerState
 from timewheel.errors import TimewheelError
 from timewheel.model import SchedulerState
 from timewheel.serve.counts import US, Counts
@@ -79,6 +81,8 @@ class Metrics(Collector):
         if known is not None:
             yield from _of_the_moment(known)
             yield from _by_queue(known, self._counts)
+            yield from _of_breakers(known, self._counts)
+            yield from _of_retry_budgets(known, self._counts)
 
 
 def _file_bytes(path: str) -> int | None:
@@ -129,6 +133,43 @@ _QUEUE_GAUGES = (
     ("timewheel_queue_due", "Those of them that are due"),
     ("timewheel_queue_oldest_age_seconds", "How long the oldest due job of a queue has been due"),
 )
+
+
+def _of_breakers(known: Statistics, counts: Counts) -> Iterator[Metric]:
+    states: Counter[tuple[str, str]] = Counter()
+    waiting: Counter[tuple[str]] = Counter()
+    for each in known.breakers:
+        label = counts.dependency(each.dependency)
+        waiting[(label,)] += each.waiting
+        for state in BreakerState:
+            states[label, state.value] += state is each.state
+    help_text = "1 for the state that the breaker of a dependency is in"
+    yield _gauges("timewheel_breaker_state", help_text, ("dependency", "state"), states)
+    help_text = "Jobs that wait for the breaker of a dependency, about"
+    yield _gauges("timewheel_breaker_waiting", help_text, ("dependency",), waiting)
+
+
+def _of_retry_budgets(known: Statistics, counts: Counts) -> Iterator[Metric]:
+    labelled = [((counts.dependency(each.dependency), counts.queue(each.queue)), each) for each in known.retry_budgets]
+    for column, help_text in _BUDGET_GAUGES.items():
+        values: Counter[tuple[str, str]] = Counter()
+        for labels, each in labelled:
+            values[labels] += getattr(each, column)
+        yield _gauges(f"timewheel_retry_budget_{column}", help_text, ("dependency", "queue"), values)
+
+
+_BUDGET_GAUGES = {
+    "starts": "Starts in the window of the retry budget of a dependency or of a queue",
+    "retries": "Those of them that are retries",
+    "waiting": "Retries that wait for a retry budget, about",
+}
+
+
+def _gauges(name: str, help_text: str, labels: tuple[str, ...], values: Counter[Any]) -> Metric:
+    family = GaugeMetricFamily(name, help_text, labels=labels)
+    for label_values, value in values.items():
+        family.add_metric(label_values, value)
+    return family
 
 
 def _gauge(name: str, help_text: str, value: float) -> Metric:

@@ -44,13 +44,21 @@ def _ignore(_: Any) -> None:
 
 
 class Recovery:
-    """See the module."""
+    """See the module. `told(job)` hears of every job whose settlement is going to be written."""
 
-    def __init__(self, store: Store, writer: Writer, now: Callable[[], Now], epoch: int) -> None:
+    def __init__(
+        self,
+        store: Store,
+        writer: Writer,
+        now: Callable[[], Now],
+        epoch: int,
+        told: Callable[[JobRecord], None] = _ignore,
+    ) -> None:
         self._store = store
         self._writer = writer
         self._now = now
         self._epoch = epoch
+        self._told = told
 
     async def recover(self, tasks: tuple[str, ...], key_limits: KeyLimits = ONE_OF_A_KEY) -> Recovered:
         """Take the journal over. `tasks`: the names that are known here. Returns what was found."""
@@ -95,6 +103,7 @@ class Recovery:
             change.failures, change.losses, change.first_failed_at = job.failures, job.losses, job.first_failed_at
             change.reason = NOT_ENTERED
             change.finished_at = self._now().wall_us
+            self._told(job)
             self._writer.settle(change, _ignore)
 
     async def _lose_open_attempts(self) -> int:
@@ -103,6 +112,7 @@ class Recovery:
         while True:
             page = await self._store.open_attempts(below_epoch=self._epoch, after=after, limit=PAGE)
             for job, attempt in page:
+                self._told(job)
                 self._writer.settle(self._loss(job, attempt), _ignore)
             await self._writer.flush()
             lost += len(page)

@@ -27,8 +27,9 @@ class Ledger(Protocol):
 
     epoch: int
 
-    def settle(self, change: Settle, queue: str, *, catch_up: bool = False) -> None:
-        """Have a settlement written. `catch_up`: its lags say nothing of how punctual this process is."""
+    def settle(self, change: Settle, claimant: Claimant, *, retry_after_us: int = 0, catch_up: bool = False) -> None:
+        """Have a settlement written. `retry_after_us`: how long a throttled attempt was told to wait; `catch_up`: its
+        lags say nothing of how punctual this process is."""
 
     def ended(self, claimant: Claimant, decision: Decision, retry_after_us: int) -> None:
         """An attempt has ended so; `retry_after_us`: how long a throttled one was told to wait."""

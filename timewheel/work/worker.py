@@ -89,7 +89,7 @@ class Worker:
     def release(self, claimant: Claimant, reason: str) -> None:
         """Give a claimed job back that was not entered."""
         change = release_of(claimant, reason, JobState.SCHEDULED, self._now(), self._ledger.epoch)
-        self._ledger.settle(change, claimant.queue)
+        self._ledger.settle(change, claimant)
 
     def _hold(self, claimant: Claimant, reason: str) -> None:
         """Nobody here can run this job: it is kept, in view, until somebody can."""
@@ -97,7 +97,7 @@ class Worker:
         why = WaitingReason.UNRESOLVABLE.value
         change = release_of(claimant, why, JobState.WAITING, self._now(), self._ledger.epoch)
         change.error = reason
-        self._ledger.settle(change, claimant.queue)
+        self._ledger.settle(change, claimant)
         self._ledger.slot_free(claimant)
 
     def _began(self, run: Run) -> None:
@@ -176,8 +176,8 @@ class Worker:
         if run.watched:
             self._watch.end(run)
         change = settlement(run, decision, now, self._ledger.epoch, error, value)
-        origin = run.job.origin
-        self._ledger.settle(change, run.claimant.queue, catch_up=origin is not None and origin.catch_up)
+        catch_up = (origin := run.job.origin) is not None and origin.catch_up
+        self._ledger.settle(change, run.claimant, retry_after_us=run.retry_after_us, catch_up=catch_up)
         self._ledger.ended(run.claimant, decision, run.retry_after_us)
 
     def _expired(self, run: Run, why: str) -> None:

@@ -43,6 +43,15 @@ class Numbers(Checker):
         final.update(fact.state for fact in world.log[record.begin : record.end] if isinstance(fact, Rerun))
         final = +final
         cls.demand(ends == final, f"counted {dict(ends)}, the journal has {dict(final)}")
+        cls._failures(record)
+
+    @classmethod
+    def _failures(cls, record: LifeRecord) -> None:
+        told = [each.faults for each in record.notices if isinstance(each, AttemptsEnded)]
+        faults = Counter(fault for column in told for fault in column if fault is not None)
+        found = Counter(each.fault for each in record.after["attempts"].values() if each.fault is not None)
+        found.subtract(each.fault for each in record.before["attempts"].values() if each.fault is not None)
+        cls.demand(faults == +found, f"failures: counted {dict(faults)}, the journal has {dict(found)}")
 
 
 class LateResults(Checker):
