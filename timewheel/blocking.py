@@ -15,7 +15,13 @@ from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, Unpack, ove
 
 from timewheel.blocking_flow import BlockingFlow
 from timewheel.blocking_handles import BlockingJob, BlockingQuery, Call
-from timewheel.blocking_recurring import BlockingRecurrent, BlockingRecurring, BlockingSchedule, BlockingScheduleQuery
+from timewheel.blocking_recurring import (
+    BlockingCalendars,
+    BlockingRecurrent,
+    BlockingRecurring,
+    BlockingSchedule,
+    BlockingScheduleQuery,
+)
 from timewheel.blocking_repairs import BlockingRepairs
 from timewheel.errors import NotStarted, WrongThread
 from timewheel.handles import Draft
@@ -140,7 +146,7 @@ class BlockingOptioned(BlockingScheduling):
         self._call = call
 
 
-class Blocking(BlockingScheduling, BlockingRecurring, BlockingFlow, BlockingRepairs):
+class Blocking(BlockingScheduling, BlockingRecurring, BlockingCalendars, BlockingFlow, BlockingRepairs):
     """See the module. `scheduler.blocking` is one; its verbs raise WrongThread on the scheduler's own loop."""
 
     def __init__(self, home: Any) -> None:

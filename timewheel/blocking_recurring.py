@@ -10,6 +10,7 @@ from timewheel.blocking_handles import BlockingJob, Call, awaited
 from timewheel.handles import Page, Pages, Query
 from timewheel.occurrences import Backfill, Occurrence, Upcoming
 from timewheel.options import ScheduleOptions
+from timewheel.recurrence.calendar import Calendar
 from timewheel.recurrence.cron import Cron
 from timewheel.recurrence.rule import Rule
 from timewheel.schedule import Schedule, ScheduleSnapshot
@@ -167,6 +168,17 @@ class BlockingRecurring:
     ) -> BlockingSchedule[Any]:
         """Run `fn` by any rule."""
         return BlockingSchedule(self._call(self._recurring.schedule(rule, fn, *args, **kwargs)), self._call)
+
+
+class BlockingCalendars:
+    """Calendars, synchronous."""
+
+    _home: Any
+    _call: Call
+
+    def save_calendar(self, calendar: Calendar) -> None:
+        """Save a calendar under its name, in the place of the one there is."""
+        self._call(self._home.save_calendar(calendar))
 
 
 class BlockingRecurrent(BlockingRecurring):

@@ -15,6 +15,7 @@ from timewheel.errors import InvalidOption, InvalidRule, ScheduleIdRequired
 from timewheel.options import SCHEDULE_NAMES
 from timewheel.planning.definition import Definition
 from timewheel.planning.options import ScheduleChoices, schedule_options
+from timewheel.recurrence.calendar import Calendar
 from timewheel.recurrence.cron import Cron
 from timewheel.recurrence.rule import Rule
 from timewheel.recurrence.stored import rule_from_data
@@ -60,14 +61,15 @@ class Change(NamedTuple):
 class Declarations:
     """Makes declarations; `tz` is the zone of rules that name none.
 
-    It also remembers which definitions were declared without an id since the start: a second, different one of the
-    same task would silently replace the first.
+    It also remembers which definitions were declared without an id since the start, and which calendars: a second,
+    different one of the same task or name would silently replace the first.
     """
 
     def __init__(self, registry: TaskRegistry, tz: str) -> None:
         self.registry = registry
         self.tz = tz
         self._unnamed: dict[str, str] = {}
+        self._calendars: dict[str, Calendar] = {}
 
     # ---- calls -------------------------------------------------------------------------------------------------------
 
@@ -133,6 +135,7 @@ class Declarations:
     def begin(self) -> None:
         """The scheduler starts: nothing has been declared yet."""
         self._unnamed.clear()
+        self._calendars.clear()
 
     def claim_unnamed(self, declaration: Declaration) -> bool:
         """Whether this is the first declaration without an id that takes this name since the start.
@@ -155,6 +158,30 @@ class Declarations:
     def forget_unnamed(self, schedule: str) -> None:
         """The schedule is gone: its name is free."""
         self._unnamed.pop(schedule, None)
+
+    # ---- calendars ---------------------------------------------------------------------------------------------------
+
+    def claim_calendar(self, calendar: Calendar, *, instead: bool = False) -> bool:
+        """Whether this is the first calendar of its name since the start.
+
+        Raises InvalidRule when there was one with other days, unless this one is to stand in its place.
+        """
+        name = calendar.name
+        fresh = name not in self._calendars
+        if fresh or instead:
+            self._calendars[name] = calendar
+        elif self._calendars[name] != calendar:
+            raise InvalidRule(
+                f"two calendars with different days are called {name!r}, and schedules share a calendar by its name: "
+                f"give one another name, or write calendar={name!r} for the saved one; to change it for all of them "
+                f"there is `await scheduler.save_calendar(...)`, `calendars put` and PUT /api/v1/calendars/{{name}}",
+                field="calendar",
+            )
+        return fresh
+
+    def forget_calendar(self, name: str) -> None:
+        """It could not be saved: its name is free."""
+        self._calendars.pop(name, None)
 
 
 def _in_zone(rule: Rule, given: dict[str, Any]) -> Rule:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from timewheel.declarations import Declaration, Declarations
 from timewheel.errors import InvalidOption, InvalidTask, ScheduleExists
 from timewheel.names import describe, replaces
+from timewheel.recurrence.calendar import Calendar
 from timewheel.recurrence.rule import Rule
 from timewheel.recurring import Call
 from timewheel.signatures import shape_of
@@ -53,6 +54,10 @@ class Periodic:
                 schedule=declaration.schedule,
             )
         self._declarations.claim_unnamed(declaration)
+        calendar = getattr(declaration.definition.rule, "calendar", None)
+        if isinstance(calendar, Calendar):
+            reloaded = there is not None and there.fn is not fn and replaces(fn, there.fn)
+            self._declarations.claim_calendar(calendar, instead=reloaded)
         self._declared[declaration.schedule] = _InCode(declaration, fn)
         return declaration
 

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from timewheel.checks import shown, whole
-from timewheel.errors import ScheduleNotFound
+from timewheel.errors import InvalidRule, ScheduleNotFound
 from timewheel.handles import Page, Pages, Query
 from timewheel.lists import check_page_size, number_token, read_number_token, schedule_query
 from timewheel.model import ZERO_KEY, ClockKind, DueKey, Now
@@ -17,6 +17,8 @@ from timewheel.occurrences import Occurrence, Upcoming, occurrence_of, upcoming_
 from timewheel.planning.definition import Definition, definition_from_text
 from timewheel.planning.preview import upcoming
 from timewheel.recurrence.calendar import Calendar
+from timewheel.recurrence.rule import Rule
+from timewheel.recurrence.zonal import Zonal
 from timewheel.schedule import Schedule
 from timewheel.schedule_records import Position, ScheduleRecord, ScheduleState
 from timewheel.store.port import ScheduleFilter
@@ -82,6 +84,20 @@ class ScheduleViews:
                 _log.error("the calendar %s cannot be read: %s", name, error)
         self._calendars = found
         return found
+
+    async def _looked_up(self, rule: Rule) -> Rule:
+        """The rule with the dates of the calendar that it names. Raises InvalidRule when none is saved so."""
+        if not isinstance(rule, Zonal) or not isinstance(rule.calendar, str):
+            return rule
+        saved = await self._read_calendars()
+        if rule.calendar not in saved:
+            names = ", ".join(sorted(saved)[:10]) or "none"
+            raise InvalidRule(
+                f"no calendar is saved as {rule.calendar!r} (saved: {names}): give the Calendar object once, which "
+                f"saves it under its name, or save it with `calendars put` or PUT /api/v1/calendars",
+                field="calendar",
+            )
+        return rule.with_calendar(saved[rule.calendar])
 
     async def preview(self, schedule: str, n: int = 10, after: datetime | float | None = None) -> list[Upcoming]:
         """See Schedule.preview."""

@@ -102,25 +102,20 @@ class Standing(ScheduleViews):
         if not isinstance(rule, Zonal) or rule.calendar is None:
             return rule
         if isinstance(rule.calendar, Calendar):
-            saved = await self._read_calendars()
-            if saved.get(rule.calendar.name) != rule.calendar:
-                await engine.planner.put_calendar(rule.calendar)
+            await self._bring(engine, rule.calendar)
             return rule
         return await self._looked_up(rule)
 
-    async def _looked_up(self, rule: Rule) -> Rule:
-        """The rule with the dates of the calendar that it names. Raises InvalidRule when none is saved so."""
-        if not isinstance(rule, Zonal) or not isinstance(rule.calendar, str):
-            return rule
-        saved = await self._read_calendars()
-        if rule.calendar not in saved:
-            names = ", ".join(sorted(saved)[:10]) or "none"
-            raise InvalidRule(
-                f"no calendar is saved as {rule.calendar!r} (saved: {names}): give the Calendar object once, which "
-                f"saves it under its name, or save it with `calendars put` or PUT /api/v1/calendars",
-                field="calendar",
-            )
-        return rule.with_calendar(saved[rule.calendar])
+    async def _bring(self, engine: Engine, calendar: Calendar) -> None:
+        """Save a calendar that a rule brings. Raises InvalidRule where this process has another one of its name."""
+        fresh = self._declarations.claim_calendar(calendar)
+        try:
+            if (await self._read_calendars()).get(calendar.name) != calendar:
+                await engine.planner.put_calendar(calendar)
+        except BaseException:
+            if fresh:
+                self._declarations.forget_calendar(calendar.name)
+            raise
 
     async def apply_all(self, declarations: list[Declaration], *, prune: bool) -> None:
         """At the start, before anything runs: apply what is declared in code; with `prune` end what no longer is.
@@ -131,6 +126,7 @@ class Standing(ScheduleViews):
         assert engine is not None, "an engine starts"
         for declaration in declarations:  # a calendar that one brings is there for all that name it
             if isinstance(calendar := getattr(declaration.definition.rule, "calendar", None), Calendar):
+                self._declarations.claim_calendar(calendar, instead=True)
                 await engine.planner.put_calendar(calendar)
         for declaration in declarations:
             await self._apply(engine, declaration)
@@ -160,8 +156,13 @@ class Standing(ScheduleViews):
                     await engine.planner.end_schedule(record.schedule, NOT_DECLARED)
 
     async def put_calendar(self, calendar: Calendar) -> None:
-        """Save a calendar under its name; the schedules that name it are planned anew from now."""
+        """See Timetable.save_calendar."""
+        if not isinstance(calendar, Calendar):
+            raise InvalidRule(
+                f"{shown(calendar)} is no Calendar: write Calendar(name, exclude=[...])", field="calendar"
+            )
         await self._running().planner.put_calendar(calendar)
+        self._declarations.claim_calendar(calendar, instead=True)
 
     # ---- one schedule ------------------------------------------------------------------------------------------------
 

@@ -16,6 +16,7 @@ from timewheel.model import SchedulerState
 from timewheel.options import ScheduleOptions
 from timewheel.periodic import Periodic
 from timewheel.planning.options import schedule_options
+from timewheel.recurrence.calendar import Calendar
 from timewheel.recurrence.rule import Rule
 from timewheel.recurring import Call, Recurring
 from timewheel.running import Running
@@ -80,6 +81,14 @@ class Timetable(Running, Recurring):
     async def get_schedule(self, schedule_id: str) -> Schedule[Any]:
         """The schedule of this id. Raises ScheduleNotFound."""
         return await self.standing.fetch(schedule_id)
+
+    async def save_calendar(self, calendar: Calendar) -> None:
+        """Save a calendar under its name, in the place of the one there is: schedules that name it follow from now on.
+
+        Once this returns, it survives a crash. A rule that brings a Calendar saves it as well, but never another one
+        than this process knows. Raises InvalidRule, NotStarted, NotOwner, JournalFull, JournalUnknown.
+        """
+        await self.standing.put_calendar(calendar)
 
     @told("schedules()", InvalidOption, elsewhere={"id": "one by its id is get_schedule(id)"})
     def schedules(

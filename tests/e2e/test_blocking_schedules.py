@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 
 import pytest
 
-from timewheel import Every, NotStarted, ScheduleNotFound, Scheduler, VersionConflict, WrongThread, current
+from timewheel import (
+    Calendar,
+    Cron,
+    Every,
+    NotStarted,
+    ScheduleNotFound,
+    Scheduler,
+    VersionConflict,
+    WrongThread,
+    current,
+)
 from timewheel.recurring import Recurring
 from timewheel.schedule import Schedule
 
@@ -41,6 +51,9 @@ def test_schedules_without_a_loop(scheduler):
         assert len(paused.preview(3)) == 3
         (row,) = paused.occurrences(page_size=1)
         assert (row.kind, row.job_id, row.job_state) == ("manual", job.id, "COMPLETED")
+        bank = Calendar("bank", [date(2026, 12, 25)])
+        blocking.save_calendar(bank)
+        assert made.update(Cron("@daily", calendar="bank")).rule.calendar == bank
         made.delete()
         with pytest.raises(ScheduleNotFound):
             blocking.get_schedule("sum")

@@ -16,6 +16,7 @@ from timewheel import (
     InvalidRule,
     InvalidTask,
     InvalidTime,
+    JournalFull,
     NotOwner,
     Overlap,
     ScheduleExists,
@@ -576,6 +577,60 @@ def test_a_calendar_is_saved_under_its_name_and_found_by_it(diary):
     diary.live(first)
     diary.live(second)
     diary.live(third)
+
+
+def test_two_calendars_of_one_name_are_a_mistake_and_a_change_is_said_as_one(diary):
+    uk, us = Calendar("bank", [date(2026, 1, 6)]), Calendar("bank", [date(2026, 1, 7)])
+
+    async def days(scheduler):
+        return [one.rule.calendar async for one in scheduler.schedules()]
+
+    async def first(scheduler):
+        made = await scheduler.recurring(id="a").schedule(Cron("0 9 * * *", calendar=uk), "note")
+        for attempt in (
+            scheduler.recurring(id="b").schedule(Cron("@daily", calendar=us), "note"),
+            made.update(Cron("@daily", calendar=us)),
+        ):
+            with pytest.raises(InvalidRule, match=r"called 'bank'.*another name.*save_calendar") as caught:
+                await attempt
+            assert caught.value.field == "calendar"
+        assert await days(scheduler) == [uk]
+        again = Calendar("bank", [date(2026, 1, 6)])  # an equal one is the same
+        await scheduler.recurring(id="b").schedule(Cron("@daily", calendar=again), "note")
+        assert (await made.refresh()).version == 1
+        await scheduler.save_calendar(us)
+        assert await days(scheduler) == [us, us]
+        with pytest.raises(InvalidRule, match="called 'bank'"):  # that it is saved meanwhile does not bring it back
+            await scheduler.recurring(id="c").schedule(Cron("@daily", calendar=uk), "note")
+        await scheduler.recurring(id="c").schedule(Cron("@daily", calendar=us), "note")
+        with pytest.raises(InvalidRule, match="'bank' is no Calendar"):
+            await scheduler.save_calendar("bank")
+
+    async def second(scheduler):
+        await scheduler.recurring(id="a").schedule(Cron("0 9 * * *", calendar=uk), "note")
+        assert await days(scheduler) == [uk] * 3  # another process may bring another one: that is a new release
+
+    diary.live(first)
+    diary.live(second)
+
+
+def test_a_calendar_that_could_not_be_saved_does_not_take_the_name(diary):
+    bank, other = Calendar("bank", [date(2026, 1, 6)]), Calendar("bank", [date(2026, 1, 7)])
+
+    async def scene(scheduler):
+        put = scheduler._engine.planner.put_calendar
+
+        async def full(calendar):
+            raise JournalFull("no space", path="x")
+
+        scheduler._engine.planner.put_calendar = full
+        with pytest.raises(JournalFull):
+            await scheduler.schedule(Cron("@daily", calendar=bank), "note")
+        scheduler._engine.planner.put_calendar = put
+        made = await scheduler.schedule(Cron("@daily", calendar=other), "note")
+        assert made.rule.calendar == other
+
+    diary.live(scene)
 
 
 # ---- other places ----------------------------------------------------------------------------------------------------

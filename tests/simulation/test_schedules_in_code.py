@@ -10,7 +10,7 @@ from helpers import STORES
 from lives import FaultyStore, nothing
 from test_schedules_api import DAY, HOUR, Diary, t0
 
-from timewheel import Calendar, Cron, Every, JournalFull, ScheduleIdRequired, current, standing
+from timewheel import Calendar, Cron, Every, InvalidRule, JournalFull, ScheduleIdRequired, current, standing
 from timewheel.store.changes import PutSchedule
 
 
@@ -144,6 +144,25 @@ def test_a_calendar_that_one_brings_is_there_for_the_next(diary):
         ("a", Cron("@daily", calendar="bank"), {}), ("b", Cron("@daily", calendar=bank), {}), ("c", Every(HOUR), {})
     )
     assert set(diary.live(states, declare=declare)) == {"a", "b", "c"}
+
+
+def test_two_calendars_of_one_name_in_code_are_refused_where_they_stand(diary):
+    bank, other = Calendar("bank", [date(2026, 1, 6)]), Calendar("bank", [date(2026, 1, 7)])
+    same = Calendar("bank", [date(2026, 1, 6)])
+
+    def declare(scheduler):
+        declaring(("a", Cron("@daily", calendar=bank), {}), ("b", Cron("@daily", calendar=same), {}))(scheduler)
+        with pytest.raises(InvalidRule, match="called 'bank'"):
+            declaring(("c", Cron("@daily", calendar=other), {}))(scheduler)
+
+    async def scene(scheduler):
+        with pytest.raises(InvalidRule, match="called 'bank'"):
+            await scheduler.recurring(id="d").schedule(Cron("@daily", calendar=other), "note")
+        return await states(scheduler)
+
+    assert set(diary.live(scene, declare=declare)) == {"a", "b"}
+    released = declaring(("a", Cron("@daily", calendar=other), {}), ("b", Cron("@daily", calendar=other), {}))
+    assert set(diary.live(states, declare=released)) == {"a", "b"}
 
 
 def test_declared_after_the_start_it_is_made_in_the_background(diary, caplog):

@@ -6,7 +6,17 @@ from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from timewheel import InvalidOption, InvalidRule, InvalidTime, Job, Schedule, ScheduleExists, ScheduleNotFound
+from timewheel import (
+    Calendar,
+    Cron,
+    InvalidOption,
+    InvalidRule,
+    InvalidTime,
+    Job,
+    Schedule,
+    ScheduleExists,
+    ScheduleNotFound,
+)
 from timewheel.errors import TimewheelError, VersionConflict
 from timewheel.model import JobState
 from timewheel.schedule_records import ScheduleState
@@ -41,7 +51,7 @@ class StandingUsers:
 
         async def go() -> str:
             given = options_of(what["options"], users.retries, now)
-            rule = rule_of(what["rule"], now)
+            rule = await self._saved(rule_of(what["rule"], now))
             given |= {"id": name, "queue": queue, "tags": [TAG + name]}
             given |= {"if_exists": what["if_exists"]} if "if_exists" in what else {}
             scheme = users.the_scheduler.recurring(**given)
@@ -59,12 +69,18 @@ class StandingUsers:
         users, now = self.world.users, self.world.machine.now()
         rule = None if what["rule"] is None else rule_of(what["rule"], now)
         given = options_of(what["options"], users.retries, now)
-        await self._change(
-            "edit",
-            what,
-            lambda one, **version: one.update(rule, **given, **version),
-            lambda one: compare(one, given, rule),
-        )
+
+        async def update(one: Schedule[Any], **version: Any) -> Schedule[Any]:
+            return await one.update(await self._saved(rule), **given, **version)
+
+        await self._change("edit", what, update, lambda one: compare(one, given, rule))
+
+    async def _saved(self, rule: Any) -> Any:
+        """The rule by the name of its calendar, which is saved: a process may bring but one calendar of a name."""
+        if not isinstance(rule, Cron) or not isinstance(rule.calendar, Calendar):
+            return rule
+        await self.world.users.the_scheduler.save_calendar(rule.calendar)
+        return Cron(rule.expr, tz=rule.tz, calendar=rule.calendar.name)
 
     async def pause(self, what: What) -> None:
         """Pause a schedule."""
@@ -125,7 +141,7 @@ class StandingUsers:
         calendar = calendar_of(self.world.machine.now(), shut=shut)
 
         async def go() -> str:
-            await self.world.users.the_scheduler.standing.put_calendar(calendar)
+            await self.world.users.the_scheduler.save_calendar(calendar)
             return "saved"
 
         await self._ask("calendar", calendar.name, go, None)
