@@ -118,7 +118,7 @@ class BlockingFlow:
         return BlockingDependency(self._home.dependency(name), self._call)
 
     def dependencies(self) -> list[BlockingDependency]:
-        """Every dependency that is declared, or that a task names, by name."""
+        """Every dependency that is declared, that a task names, or whose breaker is not closed, by name."""
         found: list[DependencyHandle] = self._call(_on_the_loop(self._home.dependencies))
         return [BlockingDependency(one, self._call) for one in found]
 

@@ -20,7 +20,6 @@ from timewheel.model import (
     SchedulerState,
     job_number,
 )
-from timewheel.policies import Queue
 from timewheel.replays import Replays
 from timewheel.store.changes import Cancel, Missing, Reschedule
 from timewheel.store.port import EntryRow, JobFilter, LetterFilter
@@ -124,10 +123,6 @@ class Desk(Replays):
         """See Store.entries_of."""
         self._guard(False)
         return await self._store.entries_of(kind, before=before, limit=limit)
-
-    async def set_queue(self, queue: str, *, paused: bool | None = None, limits: Queue | None = None) -> None:
-        """Pause, resume or resize a queue; see QueueHandle."""
-        await self._running().queues.set(queue, paused=paused, limits=limits)
 
     async def statistics(self, state: SchedulerState, concurrency: int, now: Now) -> Statistics:
         """Numbers for metrics."""

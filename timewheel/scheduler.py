@@ -174,8 +174,11 @@ class Scheduler(Mending, Scheduling):
         return DependencyHandle(self._desk, name)
 
     def dependencies(self) -> list[DependencyHandle]:
-        """Every dependency that is declared, or that a task names, by name. Raises NotStarted, NotOwner."""
-        return [DependencyHandle(self._desk, name) for name in self._desk.running().guards.guards.names()]
+        """Every dependency that is declared, that a task names, or whose breaker is not closed, by name.
+
+        Raises NotStarted, NotOwner.
+        """
+        return [DependencyHandle(self._desk, name) for name in self._desk.running().guards.guards.in_use()]
 
     def queue(self, name: str) -> QueueHandle:
         """A queue, to pause, resume and resize it."""

@@ -56,6 +56,19 @@ async def test_a_breaker_is_forced_and_let_go() -> None:
             assert changed.json()["history"][0]["reason"] == f"say {wanted}"
 
 
+async def test_what_was_only_asked_for_is_not_listed_unless_it_is_forced() -> None:
+    async def listed(client: httpx.AsyncClient) -> list[str]:
+        return [each["name"] for each in (await client.get(PREFIX)).json()["items"]]
+
+    async with a_scheduler() as scheduler, client_of(scheduler) as client:
+        assert (await client.get(f"{PREFIX}/stirpe")).json()["breaker"] == "CLOSED"
+        assert await listed(client) == ["bare", "named", "stripe"]
+        await client.patch(f"{PREFIX}/stirpe", json={"breaker": "FORCED_OPEN", "reason": "a slip"})
+        assert await listed(client) == ["bare", "named", "stirpe", "stripe"]
+        await client.patch(f"{PREFIX}/stirpe", json={"breaker": "AUTO", "reason": "taken back"})
+        assert await listed(client) == ["bare", "named", "stripe"]
+
+
 async def test_the_audit_tells_who_forced_a_breaker_and_why() -> None:
     async with a_scheduler() as scheduler, client_of(scheduler) as client:
         for breaker, who in (("AUTO", "cy"), ("FORCED_OPEN", "ada"), ("FORCED_OPEN", "bob"), ("AUTO", None)):

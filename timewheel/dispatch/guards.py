@@ -87,10 +87,6 @@ class Guards:
         """The queues that have a retry budget, and these."""
         return sorted(self._queues.items())
 
-    def names(self) -> list[str]:
-        """The dependencies that are known."""
-        return sorted({*self._guarded, *self._declared.dependencies.values()})
-
     def in_use(self) -> list[str]:
         """Those that are declared, that tasks name, or whose breaker is not closed: not all that anybody named."""
         saved = (name for name, each in self._guarded.items() if each.breaker and each.breaker.value is not None)

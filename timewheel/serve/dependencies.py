@@ -63,7 +63,7 @@ class BreakerEventOut(BaseModel):
 
 
 class DependenciesOut(BaseModel):
-    """Every dependency that is declared, or that a task names, by name."""
+    """Every dependency that is declared, that a task names, or whose breaker is not closed, by name."""
 
     items: list[DependencyOut]
 
@@ -81,7 +81,7 @@ class DependenciesApi:
         self._scheduler = scheduler
 
     async def list(self) -> Response:
-        """Every dependency that is declared, or that a task names, by name."""
+        """Every dependency that is declared, that a task names, or whose breaker is not closed, by name."""
         return json_response({"items": [_view(each.state()) for each in self._scheduler.dependencies()]})
 
     async def show(self, dependency: str) -> Response:
