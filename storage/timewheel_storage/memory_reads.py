@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from timewheel.model import JobRecord
@@ -30,8 +31,9 @@ class ScheduleReads:
     ) -> list[ScheduleRecord]:
         """A page of schedules by id."""
         names = sorted(name for name in self._journal.schedules if after is None or name > after)
-        found = [self._journal.schedules[name] for name in names]
-        return [replace(record) for record in found if _matches(record, which)][: max(limit, 0)]
+        found = (self._journal.schedules[name] for name in names)
+        matching = (record for record in found if _matches(record, which))
+        return [replace(record) for record in islice(matching, max(limit, 0))]
 
     async def count_schedules(self, which: ScheduleFilter) -> int:
         """How many schedules match."""

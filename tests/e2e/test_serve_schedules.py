@@ -601,6 +601,21 @@ async def test_a_forecast_adds_up_jobs_and_slots(client: httpx.AsyncClient) -> N
     assert found["complete"] is True
 
 
+async def test_schedules_with_the_same_slots_are_counted_together(
+    client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(8):
+        await put(client, id=f"s{number}", cron="*/5 * * * *", task="echo")
+        await put(client, id=f"e{number}", every_s=300, task="echo")
+    start = datetime.now(UTC).replace(minute=0, second=0, microsecond=0) + timedelta(days=1)
+    span = {"from": start.isoformat(), "to": (start + timedelta(hours=5)).isoformat(), "bucket_s": 300}
+    monkeypatch.setattr("timewheel.serve.forecast.MOST_STEPS", 150)  # 16 schedules with 60 buckets each, and no 422
+    found = (await client.get(FORECAST, params=span)).json()
+    assert [bucket["jobs"] for bucket in found["buckets"]] == [16] * 60
+    told = [cause["schedule"] for cause in found["buckets"][7]["schedules"]]
+    assert told == ["s3", "s4", "s5", "s6", "s7"]
+
+
 def test_of_the_schedules_of_a_bucket_those_that_make_the_most_are_kept() -> None:
     forecast = Forecast(Window(0, 1_000_000, 3), Now(0, 0))
     for number in (3, 9, 1, 8, 2, 7, 9, 4):

@@ -103,6 +103,29 @@ def test_the_work_does_not_grow_with_the_number_of_slots(monkeypatch: pytest.Mon
     assert Counting.calls <= 100
 
 
+def test_where_most_stretches_are_empty_the_slots_are_visited(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: Counter[str] = Counter()
+    for name in ("count", "following"):
+        plain = getattr(Cron, name)
+        monkeypatch.setattr(Cron, name, lambda *given, name=name, plain=plain: calls.update([name]) or plain(*given))
+    now = Now(T0, T0)
+    definition = Definition(rule=Cron("0 9 * * *"), task="t")
+    position = first_position(definition, now, "")
+    calls.clear()
+    found = list(foreseen(definition, position, now, Window(T0, 60 * SECOND_US, 7 * 1_440)))
+    assert found == [(9 * 60 + day * 1_440, 1) for day in range(7)]
+    assert (calls["count"], calls["following"]) <= (1, 8)
+
+
+def test_slots_at_equal_distances_are_reckoned(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = Now(T0, T0 - 90 * SECOND_US)
+    definition = Definition(rule=Every(1), task="t")
+    position = first_position(definition, now, "")
+    monkeypatch.setattr(Every, "count", lambda *_: pytest.fail("its slots were counted"))
+    found = list(foreseen(definition, position, now, Window(T0 - HOUR_US, HOUR_US, 3)))
+    assert found == [(1, 3_599), (2, 3_600)]
+
+
 def test_an_empty_stretch_costs_one_step(monkeypatch: pytest.MonkeyPatch) -> None:
     now = Now(T0, T0)
     definition = Definition(rule=Cron("0 0 1 6 *"), task="t")

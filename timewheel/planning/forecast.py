@@ -1,4 +1,4 @@
-"""How many slots a schedule has in each of many equal stretches of time, counted without visiting them.
+"""How many slots a schedule has in each of many equal stretches of time, without visiting each where there are many.
 
 Pure: no asyncio, clock, randomness, files or sockets.
 """
@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from timewheel.model import ClockKind, Now
+from timewheel.model import MAX_TIME_US, ClockKind, Now
 from timewheel.planning.definition import Definition
-from timewheel.planning.slots import offset_us, slots_of
+from timewheel.planning.slots import Slots, offset_us, slots_of
+from timewheel.recurrence.interval import Every
 from timewheel.recurrence.rule import Rule
 from timewheel.schedule_records import Position
 
@@ -54,7 +55,13 @@ def foreseen(definition: Definition, position: Position, now: Now, window: Windo
             until = window.start_us + end * window.bucket_us - 1 - shift
             return slots.count(after, until) if until > after else 0
 
-        found = _split(0, window.buckets, count(0, window.buckets), count)
+        after = max(window.start_us - 1 - shift, begun)
+        if isinstance(slots.rule, Every):
+            found = _spaced(slots, slots.rule.interval_us, after, window, shift)
+        elif (total := count(0, window.buckets)) <= window.buckets:
+            found = _visited(slots, after, window, shift)
+        else:
+            found = _split(0, window.buckets, total, count)
         if definition.max_runs is not None and window.start_us - 1 - shift > begun:
             before = slots.count(begun, window.start_us - 1 - shift)
     return found if definition.max_runs is None else _at_most(found, definition.max_runs - position.made - before)
@@ -79,6 +86,31 @@ def _split(first: int, end: int, total: int, count: Count) -> Iterator[tuple[int
         middle = (first + end) // 2
         left = count(first, middle)
         waiting += [(middle, end, total - left), (first, middle, left)]
+
+
+def _spaced(slots: Slots, interval_us: int, after: int, window: Window, shift: int) -> Iterator[tuple[int, int]]:
+    """Of slots at equal distances: reckoned, bucket by bucket."""
+    slot = slots.first(after)
+    last = min(slots.within(window.end_us - 1 - shift), MAX_TIME_US)
+    while slot is not None and slot <= last:
+        bucket = (slot + shift - window.start_us) // window.bucket_us
+        end = window.start_us + (bucket + 1) * window.bucket_us - shift
+        number = (min(end - 1, last) - slot) // interval_us + 1
+        yield bucket, number
+        slot += number * interval_us
+
+
+def _visited(slots: Slots, after: int, window: Window, shift: int) -> Iterator[tuple[int, int]]:
+    """Visit the slots one by one: less work than halving the buckets where most of them are empty."""
+    bucket, number = -1, 0
+    while (slot := slots.first(after)) is not None and (here := window.bucket_of(slot + shift)) is not None:
+        after = slot
+        if here != bucket and number:
+            yield bucket, number
+            number = 0
+        bucket, number = here, number + 1
+    if number:
+        yield bucket, number
 
 
 def _at_most(found: Iterator[tuple[int, int]], left: int) -> Iterator[tuple[int, int]]:

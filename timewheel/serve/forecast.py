@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from fastapi import APIRouter, Query
 from starlette.responses import Response
 
-from timewheel.model import SECOND_US, Now
+from timewheel.model import SECOND_US, ClockKind, Now
 from timewheel.planning.forecast import Window, foreseen, shared_key
 from timewheel.schedule_records import ScheduleState
 from timewheel.serve import schedule_outputs as outputs
@@ -61,6 +61,7 @@ class ForecastApi:
         turn = _Turn()
         async for schedule in self._scheduler.schedules(page_size=PAGE):
             await self._count(forecast, schedule, turn)
+        await self._add_alike(forecast, turn)
         return json_response(forecast.view())
 
     def _window(self, query: queries.ForecastQuery) -> Window:
@@ -96,21 +97,31 @@ class ForecastApi:
             return
         now, position = forecast.now, schedule.record.position
         key = shared_key(definition, position, now)
-        known = None if key is None else forecast.counted.get(key)
-        if known is not None:
-            for number, (bucket, slots) in enumerate(known):
-                forecast.add(bucket, schedule.id, slots)
+        await turn.step()
+        alike = None if key is None else forecast.alike.get(key)
+        if alike is not None:
+            alike.join(schedule.id)
+            return
+        found = foreseen(definition, position, now, forecast.window)
+        if key is not None:
+            alike = forecast.alike[key] = Alike(schedule.id)
+            for one in found:
+                alike.found.append(one)
+                await turn.step()
+            return
+        at_once = ADDED_A_STEP if position.clock is ClockKind.STEADY else 1  # an interval is only reckoned
+        for number, (bucket, slots) in enumerate(found, 1):
+            forecast.add(bucket, schedule.id, slots)
+            if number % at_once == 0:
+                await turn.step()
+
+    async def _add_alike(self, forecast: Forecast, turn: _Turn) -> None:
+        for alike in forecast.alike.values():
+            for number, (bucket, slots) in enumerate(alike.found, 1):
+                forecast.add_alike(bucket, slots, alike)
                 if number % ADDED_A_STEP == 0:
                     await turn.step()
-            return
-        found = []
-        for bucket, slots in foreseen(definition, position, now, forecast.window):
-            forecast.add(bucket, schedule.id, slots)
-            found.append((bucket, slots))
             await turn.step()
-        await turn.step()
-        if key is not None:
-            forecast.counted[key] = found
 
 
 class _Turn:
@@ -130,13 +141,30 @@ class _Turn:
             self._began = self._loop.time()
 
 
+class Alike:
+    """Schedules with the same slots: how many there are, CAUSES of their names, and what each makes by bucket."""
+
+    def __init__(self, schedule: str) -> None:
+        self.schedules = 1
+        self.names = [schedule]
+        self.found: list[tuple[int, int]] = []
+
+    def join(self, schedule: str) -> None:
+        """One more of them."""
+        self.schedules += 1
+        if len(self.names) < CAUSES:
+            heapq.heappush(self.names, schedule)
+        elif self.names[0] < schedule:
+            heapq.heapreplace(self.names, schedule)
+
+
 class Forecast:
     """Counts by bucket. Pure. Of the schedules of a bucket, the CAUSES that make the most are kept."""
 
     def __init__(self, window: Window, now: Now) -> None:
         self.window = window
         self.now = now
-        self.counted: dict[Any, list[tuple[int, int]]] = {}  # what schedules with the same slots have in common
+        self.alike: dict[Any, Alike] = {}
         self.read = 0
         self.overdue = 0
         self.complete = True
@@ -158,6 +186,15 @@ class Forecast:
     def add(self, bucket: int, schedule: str, slots: int) -> None:
         """Slots of a schedule."""
         self._made[bucket] += slots
+        self._cause(bucket, schedule, slots)
+
+    def add_alike(self, bucket: int, slots: int, alike: Alike) -> None:
+        """Slots of each of several schedules."""
+        self._made[bucket] += slots * alike.schedules
+        for schedule in alike.names:
+            self._cause(bucket, schedule, slots)
+
+    def _cause(self, bucket: int, schedule: str, slots: int) -> None:
         causes = self._causes.setdefault(bucket, [])
         if len(causes) < CAUSES:
             heapq.heappush(causes, (slots, schedule))
