@@ -92,10 +92,10 @@ class Job(Snapshot[R_co]):
         """Run it again, now, though it is DEAD, SKIPPED or CANCELLED: a new attempt of the same job, history kept.
 
         Its retries begin anew; a deadline and an expiry that it had are gone. One of a schedule does not wait for the
-        schedule's others, as with `trigger(force=True)`; its concurrency key holds. `args` and `kwargs` replace the arguments
-        (None: they stay) and are checked as at submission. Who (`actor`), why (`reason`) and what was done about the
-        cause (`cause_fixed`: a text, or True) go into the audit, with arguments that were replaced. Two at once: one
-        of them is REPLAYED, the other TOO_LATE (false). Raises InvalidOption, InvalidTask, NotSerializable,
+        schedule's others, as with `trigger(force=True)`; its concurrency key holds. `args` and `kwargs` replace the
+        arguments (None: they stay) and are checked as at submission. Who (`actor`), why (`reason`) and what was done
+        about the cause (`cause_fixed`: a text, or True) go into the audit, with arguments that were replaced. Two at
+        once: one of them is REPLAYED, the other TOO_LATE (false). Raises InvalidOption, InvalidTask, NotSerializable,
         JobNotFound, JournalFull, JournalUnknown.
         """
         return await self.desk.replay(self.number, (actor, reason, cause_fixed), args, kwargs)

@@ -163,7 +163,7 @@ async def _full_and_freed(process: asyncio.subprocess.Process, disk: Path) -> No
     while not (found := re.search(r"serving (http://\S+)", (await process.stderr.readline()).decode())):
         pass
     async with httpx.AsyncClient(base_url=found[1], timeout=60) as client:
-        soon = {"task": "log.message", "args": ["due"], "delay_s": 8}  # not before the disk is full, on a busy machine too
+        soon = {"task": "log.message", "args": ["due"], "delay_s": 8}  # the disk is full by then
         due = [(await client.post("/api/v1/jobs", json=soon)).json()["id"] for _ in range(5)]
         due_at = asyncio.get_running_loop().time() + 8
         large = {"task": "log.message", "args": ["x" * 3_000], "delay_s": 3600}
