@@ -42,7 +42,7 @@ LATE_SETTLEMENT = """
         if error is None:
             decision = self._judge(run, Ending(EndingKind.RETURNED), self._now())
             late = settlement(run, decision, self._now(), self._ledger.epoch, None, value)
-            self._ledger.settle(late, run.claimant.queue)
+            self._ledger.settle(late, run.claimant)
         self._ledger.overran("""
 MOVES_SOMETHING = """
     journal.epoch += 1
