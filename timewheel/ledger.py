@@ -10,6 +10,7 @@ from timewheel.events import LateResult, Notices
 from timewheel.model import JobRecord, WaitingReason, job_text
 from timewheel.store.aftermath import ignore
 from timewheel.store.changes import AddEntry, Settle, Unhold
+from timewheel.store.key_limits import KeyHolder
 
 if TYPE_CHECKING:
     from timewheel.aftermath import Consequences
@@ -65,11 +66,18 @@ class Ledger:
         """The wall clock was set back while a job waited for a thread."""
         self._dispatcher.came_early(claimant)
 
+    def overruns(self, claimant: Claimant) -> None:
+        """A handler has timed out and does not stop: its concurrency key stays held until `overran`."""
+        job = claimant.job
+        if job.concurrency_key is not None:
+            self._committer.overruns(job.job_id, KeyHolder(job.concurrency_key, job.task, claimant.queue))
+
     def overran(self, job_id: int, attempt: int, waiting: bool) -> None:
         """A handler that had timed out ended at last; `waiting`: its job waits for that."""
         self._notices.emit(LateResult(job_id, attempt))
         if self.closed:
             return
+        self._committer.overrun_ended(job_id)
         data = json.dumps({"job": job_text(job_id), "attempt": attempt})
         self._committer.note(AddEntry("late_result", data))
         if waiting:

@@ -23,6 +23,9 @@ from timewheel_storage.memory_verbs import Verbs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from collections.abc import Set as AbstractSet
+
+    from timewheel.store.key_limits import KeyHolder, KeyLimits
 
 
 class Claims(Verbs):
@@ -65,10 +68,11 @@ class Claims(Verbs):
         journal = self._journal
         named = [journal.jobs[job_id] for job_id in self._named if job_id in journal.jobs]
         schedules: Iterable[str] = journal.unfinished
-        keys: Iterable[str] = journal.keyed
+        keys: AbstractSet[str] = journal.keyed.keys()
         if not take.everything:
             schedules = journal.unfinished.keys() & {job.origin.schedule for job in named if job.origin is not None}
             keys = journal.keyed.keys() & {job.concurrency_key for job in named if job.concurrency_key is not None}
+            keys |= journal.keyed.keys() & take.keys
         free = [job for schedule in schedules for job in self._first_waiter(journal.unfinished[schedule])]
         free += [job for key in keys for job in self._first_of_key(journal.keyed[key], take.key_limits)]
         for task, slots in take.tasks.items():
@@ -101,7 +105,7 @@ class Claims(Verbs):
             return []
         return self._waiting(unfinished, WaitingReason.OVERLAP)[:1]
 
-    def _first_of_key(self, keyed: Iterable[int], limits: ch.KeyLimits) -> list[JobRecord]:
+    def _first_of_key(self, keyed: Iterable[int], limits: KeyLimits) -> list[JobRecord]:
         """Of each lane as many of a key's waiting jobs as the key has room for."""
         waiting = self._waiting(keyed, WaitingReason.KEY)
         return self._first_of_lanes(waiting, self._room(waiting[0], limits) if waiting else 0)
@@ -123,15 +127,17 @@ class Claims(Verbs):
         waiting = [job for job in jobs if job.state is JobState.WAITING and job.reason == reason]
         return sorted(waiting, key=lambda job: (job.due_at, job.job_id))
 
-    def _is_held(self, job: JobRecord, limits: ch.KeyLimits) -> bool:
+    def _is_held(self, job: JobRecord, limits: KeyLimits) -> bool:
         """Whether as many jobs with a job's concurrency key run as may."""
         return job.concurrency_key is not None and self._room(job, limits) <= 0
 
-    def _room(self, job: JobRecord, limits: ch.KeyLimits) -> int:
+    def _room(self, job: JobRecord, limits: KeyLimits) -> int:
         """How many more jobs with a job's concurrency key may begin, by its own limit and by each holder's."""
-        keyed = self._journal.keyed.get(job.concurrency_key or "", ())
+        keyed = self._journal.keyed.get(job.concurrency_key or "", set()) - limits.overran.keys()
         holders = [other for other in (self._journal.jobs[job_id] for job_id in keyed) if _holds_its_key(other)]
-        return min(limits.of(one.task, one.queue) for one in (job, *holders)) - len(holders)
+        overran = [holder for holder in limits.overran.values() if holder.key == job.concurrency_key]
+        running: list[JobRecord | KeyHolder] = [*holders, *overran]
+        return min(limits.of(one.task, one.queue) for one in (job, *running)) - len(running)
 
     def _dependencies_met(self, ended: list[int]) -> tuple[list[JobRecord], list[int]]:
         """Those of the jobs that wait for these which may go on; and the ids of those that have ended for it."""
@@ -192,6 +198,7 @@ class Claims(Verbs):
             job.first_failed_at,
             job.origin,
             job.flow,
+            job.concurrency_key,
         )
 
 

@@ -6,7 +6,8 @@ tell which of both came first.
 
 from timewheel.flow import Dependencies, DependencyFails, Flow, OnConflict, Uniqueness
 from timewheel.model import SECOND_US, FaultClass, JobState
-from timewheel.store.changes import ONE_OF_A_KEY, Defer, Governed, KeyLimits, TakeOver
+from timewheel.store.changes import Defer, Governed, TakeOver
+from timewheel.store.key_limits import ONE_OF_A_KEY, KeyHolder, KeyLimits
 from timewheel.store.letters import Discard, OperationState, Prune, PruneRule, Replay
 from timewheel.testing.builders_flow import UNFINISHED, put_operation
 
@@ -68,11 +69,25 @@ class FlowChanges:
         return self._one_of((None, None, Governed(tasks, self._number(0, 1) > 0, self._number(0, 2) == 0)))
 
     def _limits(self):
-        return self._one_of((LIMITS, LIMITS, LIMITS, ONE_OF_A_KEY))
+        limits = self._one_of((LIMITS, LIMITS, LIMITS, ONE_OF_A_KEY))
+        return limits if self._number(0, 3) else limits._replace(overran=self._overran())
+
+    def _overran(self):
+        """Handlers that still run: of jobs that have ended, as a rule, and of some that were forgotten."""
+        states = self._one_of(((JobState.DEAD, JobState.CANCELLED),) * 3 + (tuple(JobState),))
+        found = {}
+        for _ in range(self._number(1, 2)):
+            job_id = self._pick(*states, which=lambda job: job.concurrency_key is not None)
+            job = self._jobs.get(job_id)
+            if job is None:
+                found[job_id] = KeyHolder(*map(self._one_of, (("k", "l"), ("t1", "t2"), ("a", "ž"))))
+            elif job.concurrency_key is not None:
+                found[job_id] = KeyHolder(job.concurrency_key, job.task, job.queue)
+        return found
 
     def _take_over_of(self, *, everything):
         tasks = {task: self._number(0, 2) for task in self._some(("t0", "t1", "t2"), 2)}
-        return TakeOver(everything, self._limits(), tasks)
+        return TakeOver(everything, self._limits(), tasks, frozenset(self._some(("k", "l"), 1)))
 
     def _defer(self):
         if self._unholds:

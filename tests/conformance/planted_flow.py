@@ -1,5 +1,7 @@
 """Bugs to plant in the SQLite adapter's flow control and dead letters (see `tests.conformance.planted`)."""
 
+from dataclasses import replace
+
 from tests.conformance.planted import Plant, both, edited
 from timewheel.flow import DependencyFails
 from timewheel.store.letters import Replay
@@ -14,6 +16,7 @@ from timewheel_storage.sqlite import (
     write_letters,
     write_rest,
     write_settle,
+    write_take_over,
 )
 
 DEFERRALS = ("LANES_OF_DEFERRED", "BEFORE_DEFERS", "DEFERS")
@@ -42,6 +45,14 @@ def _its_own_limit(_):
     return lambda self, key, task, queue: self._limits.of(task, queue) - self._holders.get(key, 0)
 
 
+def _without_the_overran(honest):
+    return lambda self, connection, names, limits: honest(self, connection, names, limits._replace(overran={}))
+
+
+def _without_keys(honest):
+    return lambda self, connection, stamp, one: honest(self, connection, stamp, replace(one, keys=frozenset()))
+
+
 PLANTED = {
     "after the deadline": Plant(
         "a job begins when its deadline has passed",
@@ -60,6 +71,19 @@ PLANTED = {
         "a job begins beside one that allows fewer with its key than that job itself",
         _instead(keys.Keys, "room", _its_own_limit),
         examples=400,
+    ),
+    "nobody overran": Plant(
+        "a job begins beside a handler with its key that does not stop and whose job has ended",
+        _instead(keys.Keys, "__init__", _without_the_overran),
+    ),
+    "overran and counted twice": Plant(
+        "a handler that does not stop holds its key twice while its job is not final",
+        edited(keys, "KEY_HOLDERS", f"AND {keys._NOT_TOLD_OF}", ""),
+        examples=300,
+    ),
+    "keys that nobody looks at": Plant(
+        "a take-over passes over the keys that it names",
+        _instead(write_take_over.TakeOvers, "_take_over", _without_keys),
     ),
     "unique for ever": Plant(
         "a job stands in the way of another when its period is over",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from timewheel.flow import Flow, OnConflict, Uniqueness
 from timewheel.model import JobState
-from timewheel.store.changes import Change, Claim, Governed, KeyLimits, TakeOver
+from timewheel.store.changes import Change, Claim, Governed, TakeOver
+from timewheel.store.key_limits import KeyLimits
 from timewheel.store.letters import OperationState
 from timewheel.testing.builders import START, later, submit
 from timewheel.testing.builders_flow import UNFINISHED, defer, discard, prune, put_operation, replay, rule, waiting_for

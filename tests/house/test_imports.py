@@ -85,6 +85,7 @@ OUTSIDE_THE_CORE = ("timewheel.cli", "timewheel.serve", "timewheel.targets", "ti
 ADAPTERS_SEE = (
     "timewheel.store.port",
     "timewheel.store.changes",
+    "timewheel.store.key_limits",
     "timewheel.store.letters",
     "timewheel.flow",
     "timewheel.schedule_records",

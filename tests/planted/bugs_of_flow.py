@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from tests.planted.planting import Bug, all_of, edit, edit_verb, edited, into
-from timewheel import errand, operations, progress
+from timewheel import errand, ledger, operations, progress
 from timewheel.dispatch import admission, breaker, budget, meter, ready, slots
 from timewheel.model import JobState
-from timewheel.store import changes
+from timewheel.store import heirs, key_limits
 from timewheel.work import classify, lifecycle, run
 from timewheel_storage import memory_claims, memory_flow, memory_letters
 
@@ -27,7 +27,7 @@ _bug(
     ),
     "I17",
     40,
-    near=1,
+    near=23,
 )
 _bug(
     "cost ignored",
@@ -35,7 +35,7 @@ _bug(
     edit(admission.Declarations, "needs", "min(flow.cost, rate.burst)", "1"),
     "I17",
     40,
-    near=1,
+    near=23,
 )
 _bug(
     "rates of keys not saved",
@@ -80,7 +80,7 @@ _bug(
 _bug(
     "the laxest limit holds",
     "where task and queue declare a limit of one key, the larger one holds",
-    edit(changes.KeyLimits, "of", "min(declared", "max(declared"),
+    edit(key_limits.KeyLimits, "of", "min(declared", "max(declared"),
     "I18",
     60,
     near=7,
@@ -88,10 +88,26 @@ _bug(
 _bug(
     "holders' limits ignored",
     "a job begins beside holders of its key that let fewer run",
-    edit(memory_claims.Claims, "_room", "(job, *holders)", "(job,)"),
+    edit(memory_claims.Claims, "_room", "(job, *running)", "(job,)"),
     "I18",
     60,
     near=13,
+)
+_bug(
+    "the key of a handler that clings",
+    "a job begins beside a handler with its key that does not stop, once the job of that one is DEAD or CANCELLED",
+    edit(ledger.Ledger, "overruns", "if job.concurrency_key is not None:", "if False:"),
+    "I18",
+    40,
+    near=13,
+)
+_bug(
+    "the key of a handler that clung",
+    "whoever waits for a key that only a handler without a job held waits on when that has ended",
+    edit(heirs.Heirs, "overrun_ended", "self._keys.add(self._overran[job_id].key)", "pass"),
+    "I29",
+    40,
+    near=15,
 )
 
 _bug(

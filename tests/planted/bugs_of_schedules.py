@@ -423,7 +423,7 @@ _bug(
 _bug(
     "key not held in SQL",
     "a claim of several jobs does not see that it takes a key itself",
-    edit(write_claim._Claim, "_judge", "keys.take(key, job.task, queue)", "pass"),
+    edit(write_claim._Claim, "_judge", "keys.take(job.job_id, key, job.task, queue)", "pass"),
     "I18",
     80,
     near=16,

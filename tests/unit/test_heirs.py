@@ -16,7 +16,6 @@ from timewheel.store.changes import (
     Defer,
     Done,
     DropSchedule,
-    KeyLimits,
     Planned,
     PlanOccurrences,
     Reschedule,
@@ -29,6 +28,7 @@ from timewheel.store.changes import (
     Unhold,
 )
 from timewheel.store.heirs import Heirs
+from timewheel.store.key_limits import KeyHolder, KeyLimits
 from timewheel.store.letters import Discard, Replay
 
 SETTLE = Settle(1, 1, 1, AttemptState.SUCCEEDED, JobState.COMPLETED)
@@ -207,6 +207,53 @@ def test_every_take_over_goes_by_the_limits_of_keys_as_they_are_now():
     assert take == TakeOver(key_limits=KeyLimits(tasks={"t": 3}))
     receive(Unheld([]))
     assert wanting.heard == [], "no task was asked for"
+
+
+# ---- handlers that do not stop ---------------------------------------------------------------------------------------
+
+HOLDER = KeyHolder("k", "t", "q")
+
+
+def told(change):
+    return dict(change.key_limits.overran)
+
+
+def test_each_claim_and_take_over_of_a_batch_is_told_who_overran_when_it_is_put_together():
+    heirs, claim = Heirs(), Claim([1], 0, Now(0, 0), key_limits=KeyLimits(tasks={"t": 3}))
+    heirs.may_wait = True
+    heirs.overruns(7, HOLDER)
+    entries = batch(claim)
+    heirs.remember(entries)
+    assert [told(change) for change, _ in entries] == [{7: HOLDER}] * 2
+    assert claim.key_limits.tasks == {"t": 3}
+    heirs.overruns(8, HOLDER)
+    assert told(claim) == {7: HOLDER}, "a batch that is being written does not change"
+
+
+def test_a_claim_whose_batch_was_not_written_is_told_anew():
+    heirs, claim = Heirs(), Claim([1], 0, Now(0, 0))
+    heirs.overruns(7, HOLDER)
+    heirs.remember(batch(claim))
+    assert heirs.overrun_ended(7)
+    heirs.remember(batch(claim))
+    assert told(claim) == {}
+
+
+def test_the_key_of_one_that_ends_is_looked_at_once_also_when_nobody_is_known_to_wait():
+    wanting = Wanting()
+    heirs = wanting.heirs
+    heirs.overruns(7, HOLDER)
+    assert not heirs.asks
+    assert heirs.overrun_ended(7)
+    assert heirs.asks
+    take, _ = wanting.batch()
+    assert take == TakeOver(keys=frozenset({"k"}))
+    take, receive = wanting.batch()
+    assert take == TakeOver(keys=frozenset({"k"})), "the first was not written"
+    receive(Unheld([]))
+    assert not heirs.asks
+    assert not heirs.overrun_ended(7)
+    assert not heirs.asks
 
 
 # ---- the backlog -----------------------------------------------------------------------------------------------------

@@ -10,7 +10,8 @@ from tests.databases import in_memory
 from timewheel import flow as flows
 from timewheel.flow import NO_FLOW, Dependencies, DependencyFails, Flow, OnConflict, Uniqueness
 from timewheel.model import ZERO_KEY, ClockKind, JobState, WaitingReason
-from timewheel.store.changes import Claimed, Governed, KeyLimits, Stale, Submitted, TakeOver, Unheld, UniqueMet
+from timewheel.store.changes import Claimed, Governed, Stale, Submitted, TakeOver, Unheld, UniqueMet
+from timewheel.store.key_limits import KeyLimits
 from timewheel.store.port import JobFilter
 from timewheel.testing.builders import (
     START,

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from timewheel.dispatch.meters import SEPARATOR
 from timewheel.dispatch.slots import UNLIMITED, Slots
-from timewheel.store.changes import ONE_OF_A_KEY, Governed, KeyLimits
+from timewheel.store.changes import Governed
+from timewheel.store.key_limits import ONE_OF_A_KEY, KeyLimits
 
 if TYPE_CHECKING:
     from timewheel.flow import Flow

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from timewheel.dispatch.gate import Claimant
     from timewheel.model import Now
-    from timewheel.store.changes import Claim, Defer, KeyLimits, SaveLimits
+    from timewheel.store.changes import Claim, Defer, SaveLimits
+    from timewheel.store.key_limits import KeyLimits
 
 
 class Claims(Protocol):

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
 from timewheel.flow import Flow, Terms
@@ -26,6 +25,7 @@ from timewheel.model import (
     WaitingReason,
 )
 from timewheel.schedule_records import OccurrenceRecord, Position, ScheduleRecord, ScheduleState
+from timewheel.store.key_limits import ONE_OF_A_KEY, KeyLimits
 from timewheel.store.letters import Discard, Prune, Pruned, PutOperation, Replay, Replayed, TooLate
 
 # ---- settle ----------------------------------------------------------------------------------------------------------
@@ -207,25 +207,6 @@ KEY_KEEPING_US = 7 * 24 * 3600 * 1_000_000
 # ---- claims ----------------------------------------------------------------------------------------------------------
 
 
-class KeyLimits(NamedTuple):
-    """How many jobs with one concurrency key may run at a time, as tasks and queues declare it.
-
-    The limit that holds for a job is the least of what its task and its queue declare; 1 when neither does. A job may
-    begin when fewer jobs hold its key than its own limit says, and than the limit of each holder says.
-    """
-
-    tasks: Mapping[str, int] = MappingProxyType({})
-    queues: Mapping[str, int] = MappingProxyType({})
-
-    def of(self, task: str, queue: str) -> int:
-        """The limit that holds for a job of this task in this queue."""
-        declared = [limits[name] for limits, name in ((self.tasks, task), (self.queues, queue)) if name in limits]
-        return min(declared, default=1)
-
-
-ONE_OF_A_KEY = KeyLimits()
-
-
 class Governed(NamedTuple):
     """Which jobs a Claim hands back to be judged by what only the owner knows (rates, breakers, budgets).
 
@@ -247,10 +228,10 @@ class Claim:
     "deadline"). One whose expires_at is <= now (wall), with neither failures nor losses, becomes SKIPPED (reason
     "expired"). One that `governed` names comes back in `Claimed.asked`, unchanged. One whose concurrency key has no
     room (`key_limits`; holders are the jobs with the key that are ACTIVE, those that this very batch claimed
-    included, or WAITING with reason overrun) becomes WAITING (key) instead. Jobs with losses >= LAST_CHANCE_LOSSES are
-    claimed only while `last_chances` allows (0 or 1); the others of them come back in `Claimed.held`, unchanged. The
-    new attempt's number is attempt + 1, its state QUEUED, its epoch the batch's. The order of these tests is the order
-    of these sentences.
+    included, or WAITING with reason overrun, and those of `key_limits.overran`) becomes WAITING (key) instead. Jobs
+    with losses >= LAST_CHANCE_LOSSES are claimed only while `last_chances` allows (0 or 1); the others of them come
+    back in `Claimed.held`, unchanged. The new attempt's number is attempt + 1, its state QUEUED, its epoch the batch's.
+    The order of these tests is the order of these sentences.
     """
 
     job_ids: list[int]
@@ -278,6 +259,7 @@ class ClaimedJob(NamedTuple):
     first_failed_at: int | None
     origin: Origin | None = None
     flow: Flow | None = None
+    concurrency_key: str | None = None
 
 
 class Candidate(NamedTuple):
@@ -414,15 +396,16 @@ class TakeOver:
     policy is RUN, and ends CANCELLED (reason "dependency") when its policy is CANCEL; those that wait for it in turn
     likewise. Due times stay.
 
-    `everything`: of all schedules and keys; otherwise of those of the jobs that the Settles, Cancels, Reschedules and
-    Claims of this batch name, whatever came of these, that its Submits replace and its plans supersede, and that its
-    Unholds release: that is where something can have ended. Dependencies: of those that wait for these jobs. Outcome:
-    Unheld, by job id.
+    `everything`: of all schedules and keys; otherwise of these `keys`, and of those of the jobs that the Settles,
+    Cancels, Reschedules and Claims of this batch name, whatever came of these, that its Submits replace and its plans
+    supersede, and that its Unholds release: that is where something can have ended. Dependencies: of those that wait
+    for these jobs. Outcome: Unheld, by job id.
     """
 
     everything: bool = False
     key_limits: KeyLimits = ONE_OF_A_KEY
     tasks: Mapping[str, int] = field(default_factory=dict)
+    keys: frozenset[str] = frozenset()
 
 
 # ---- the rest --------------------------------------------------------------------------------------------------------

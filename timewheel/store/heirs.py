@@ -6,6 +6,10 @@ While none waits that costs nothing.
 
 Of tasks the slots are counted in memory: the dispatcher wants so many waiters of a task to go on (`want`), and the next
 TakeOver lets them. What is wanted is kept until a batch with it is durable.
+
+A handler that cannot be stopped holds its concurrency key until it ends, whatever becomes of its job meanwhile. Each
+batch says of these who they are when it is put together: what ends such a job comes after `overruns`, and no claim of
+the same batch can take its key.
 """
 
 from __future__ import annotations
@@ -16,12 +20,10 @@ from typing import TYPE_CHECKING, Any
 
 from timewheel.flow import OnConflict
 from timewheel.store.changes import (
-    ONE_OF_A_KEY,
     Cancel,
     Change,
     Claim,
     Claimed,
-    KeyLimits,
     Outcome,
     Planned,
     PlanOccurrences,
@@ -32,6 +34,7 @@ from timewheel.store.changes import (
     TakeOver,
     Unhold,
 )
+from timewheel.store.key_limits import ONE_OF_A_KEY, KeyHolder, KeyLimits
 
 if TYPE_CHECKING:
     from timewheel.store.backlog import Entry
@@ -48,13 +51,16 @@ class Heirs:
         self.key_limits: KeyLimits = ONE_OF_A_KEY
         self._everything = False
         self._wanted: Counter[str] = Counter()
+        self._keys: set[str] = set()  # to look at, for one that held them does no more
+        self._overran: dict[int, KeyHolder] = {}  # by job id; replaced whole, for batches keep what they were told
+        self._any_overran = False  # so far: most never have one, and their claims are left alone
         self._under_way: TakeOver | None = None
         self._receive: Callable[[Mapping[str, int], Any], None] = _nobody_asks
 
     @property
     def asks(self) -> bool:
         """Whether a TakeOver is wanted although nothing ends."""
-        return self._everything or bool(self._wanted) or self._under_way is not None
+        return self._everything or bool(self._wanted or self._keys) or self._under_way is not None
 
     def want(self, tasks: Mapping[str, int], receive: Callable[[Mapping[str, int], Any], None]) -> None:
         """Let so many more waiters of each task go on; `receive(tasks, outcome)` hears of each TakeOver that does."""
@@ -65,19 +71,39 @@ class Heirs:
         """Look at all that wait: limits of keys have changed."""
         self._everything = True
 
+    def overruns(self, job_id: int, holder: KeyHolder) -> None:
+        """The handler of this job cannot be stopped: its key is held until `overrun_ended`."""
+        self._overran = {**self._overran, job_id: holder}
+        self._any_overran = True
+
+    def overrun_ended(self, job_id: int) -> bool:
+        """Its handler has ended at last: whether that held a key, which is looked at with the next batch then."""
+        if job_id not in self._overran:
+            return False
+        self._keys.add(self._overran[job_id].key)
+        self._overran = {other: holder for other, holder in self._overran.items() if other != job_id}
+        return True
+
     def remember(self, batch: list[Entry]) -> None:
         """Add a TakeOver to a batch in which a job may end that another waits for, or when one is wanted."""
+        if self._any_overran:
+            for change, _ in batch:
+                if isinstance(change, Claim):  # also one whose batch was not written: it was told of others
+                    change.key_limits = change.key_limits._replace(overran=self._overran)
         if self._under_way is not None:  # the batch that it went with was not written
             self._everything |= self._under_way.everything
             self._wanted.update(self._under_way.tasks)
+            self._keys |= self._under_way.keys
             self._under_way = None
         if any(isinstance(change, TakeOver) for change, _ in batch):
             return
         may_wait = self.may_wait or any(_waits(change) for change, _ in batch)
         if self.asks or (may_wait and any(_may_end(change) for change, _ in batch)):
-            self._under_way = TakeOver(self._everything, self.key_limits, dict(self._wanted))
+            limits = self.key_limits._replace(overran=self._overran)
+            self._under_way = TakeOver(self._everything, limits, dict(self._wanted), frozenset(self._keys))
             self._everything = False
             self._wanted.clear()
+            self._keys.clear()
             batch.append((self._under_way, self._written))
 
     def learn(self, outcomes: Iterable[Outcome]) -> None:

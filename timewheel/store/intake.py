@@ -17,7 +17,8 @@ from timewheel.store.room import Room
 
 if TYPE_CHECKING:
     from timewheel.ports import Clock
-    from timewheel.store.changes import Cancel, KeyLimits, Reschedule, Standing
+    from timewheel.store.changes import Cancel, Reschedule, Standing
+    from timewheel.store.key_limits import KeyHolder, KeyLimits
     from timewheel.store.letters import Discard, Replay
 
 QUEUE_LIMIT = 20_000
@@ -113,6 +114,18 @@ class Intake:
         self.heirs.key_limits = limits
         if self.heirs.may_wait and self._failed is None:
             self.heirs.want_everything()
+            self._wake()
+
+    def overruns(self, job_id: int, holder: KeyHolder) -> None:
+        """The handler of this job cannot be stopped: its key is held until `overrun_ended`, whatever becomes of it.
+
+        Tell this before the job's Settle: no batch that has the Settle lets another take the key.
+        """
+        self.heirs.overruns(job_id, holder)
+
+    def overrun_ended(self, job_id: int) -> None:
+        """Its handler has ended at last: who waits for its key goes on with the next batch."""
+        if self.heirs.overrun_ended(job_id) and self._failed is None:
             self._wake()
 
     def note(self, change: Rest) -> None:

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from timewheel.events import Recovered
 from timewheel.model import AttemptRecord, AttemptState, JobRecord, JobState, Now, WaitingReason
-from timewheel.store.changes import ONE_OF_A_KEY, AddEntry, KeyLimits, Settle, TakeOver, Unheld, Unhold
+from timewheel.store.changes import AddEntry, Settle, TakeOver, Unheld, Unhold
+from timewheel.store.key_limits import ONE_OF_A_KEY, KeyLimits
 from timewheel.store.port import JobFilter
 from timewheel.work.fingerprint import fingerprint_of
 from timewheel.work.lifecycle import NOT_ENTERED, Counters, Terms, decide_lost

@@ -18,7 +18,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 
 from timewheel.model import AttemptRecord, AttemptState, ClockKind, JobRecord, JobState
-from timewheel.store.changes import ONE_OF_A_KEY, KeyLimits
+from timewheel.store.key_limits import ONE_OF_A_KEY, KeyLimits
 from timewheel.testing.invariants_flow import (
     OF_FLOW,
     final_jobs_only_run_again,

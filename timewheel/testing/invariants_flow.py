@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from timewheel.flow import NO_FLOW, Flow
 from timewheel.model import JobRecord, JobState, WaitingReason
-from timewheel.store.changes import ONE_OF_A_KEY, KeyLimits
+from timewheel.store.key_limits import ONE_OF_A_KEY, KeyLimits
 from timewheel.testing.laws import Dump, demand
 
 S = JobState

@@ -35,14 +35,15 @@ def keys_make_jobs_wait(step: Step) -> None:
     released = {job_id for _, job_id in _released(step)}
     held = {job.concurrency_key for job in step.after["jobs"].values() if holds_its_key(job)}
     freed = {step.after["jobs"][job_id].concurrency_key for kind, job_id in _released(step) if kind is Unhold}
-    for _, outcome in step.of(Claim):
+    for claim, outcome in step.of(Claim):
         assert isinstance(outcome, Claimed)
+        overran = {holder.key for holder in claim.key_limits.overran.values()}
         for job_id in outcome.waiting:
             job = step.after["jobs"][job_id]
             waits = (job.state, job.reason) == (S.WAITING, WaitingReason.KEY)
             demand(waits or job_id in released, "I18", "its key is held, and it does not wait", job)
             demand(job.concurrency_key is not None, "I18", "waits for a key, and has none", job)
-            demand(job.concurrency_key in held | freed, "I18", "waits for a key that is free", job, outcome)
+            demand(job.concurrency_key in held | freed | overran, "I18", "waits for a key that is free", job, outcome)
 
 
 def _released(step: Step) -> Iterator[tuple[type[Unhold | TakeOver], int]]:
@@ -127,13 +128,16 @@ def _who_may_go(
         unfinished = [job for job in mine if not job.state.final]
         if all(waiting.get(job.job_id) == WaitingReason.OVERLAP for job in unfinished):
             yield from _first(unfinished)
-    for key in {after[job_id].concurrency_key for job_id in named} - {None}:
+    overran = take.key_limits.overran
+    for key in {*take.keys, *(after[job_id].concurrency_key for job_id in named)} - {None}:
         mine = [job for job in after.values() if job.concurrency_key == key]
         waiters = [job for job in mine if waiting.get(job.job_id) == WaitingReason.KEY]
-        holders = [job for job in mine if holds_its_key(job)]
         if waiters:
+            holders = [job for job in mine if holds_its_key(job) and job.job_id not in overran]
+            others = [holder for holder in overran.values() if holder.key == key]
             asks = after[_first(waiters)[0]]
-            room = min(take.key_limits.of(job.task, job.queue) for job in (asks, *holders)) - len(holders)
+            least = min(take.key_limits.of(one.task, one.queue) for one in (asks, *holders, *others))
+            room = least - len(holders) - len(others)
             yield from _first_of_lanes(waiters, room)
     for task, slots in take.tasks.items():
         mine = [job for job in after.values() if job.task == task]

@@ -37,6 +37,9 @@ class Ledger(Protocol):
     def slot_free(self, claimant: Claimant) -> None:
         """A job that passed the gate has ended, its handler too: it holds its slots no more."""
 
+    def overruns(self, claimant: Claimant) -> None:
+        """A handler has timed out and does not stop: its concurrency key stays held until `overran`."""
+
     def overran(self, job_id: int, attempt: int, waiting: bool) -> None:
         """A handler that had timed out ended at last; `waiting`: its job waits for that."""
 

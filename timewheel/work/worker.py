@@ -2,7 +2,7 @@
 
 For every job that passed the gate it finds the task, loads the arguments, has the runner enter the handler, and turns
 the ending into one Settle by `lifecycle`. A handler that cannot be stopped at one of its limits (see `watch`) keeps its
-slot: the job is WAITING (overrun), or DEAD, until it ends at last; what it returns then is recorded as ignored.
+slot and its key: the job is WAITING (overrun), or DEAD, until it ends; what it returns then is recorded as ignored.
 """
 
 from __future__ import annotations
@@ -134,8 +134,7 @@ class Worker:
 
     def cancel(self, job_id: int) -> None:
         """The cancel request is durable: stop the handler."""
-        run = self.running(job_id)
-        if run is not None:
+        if (run := self.running(job_id)) is not None:
             self._runner.stop(run, Stopping.CANCEL, run.task.cancel_grace_us / SECOND_US)
 
     # ---- ending ------------------------------------------------------------------------------------------------------
@@ -197,6 +196,7 @@ class Worker:
             return
         _log.warning("%s of job %s timed out and does not stop", run.task.name, run.context.job_id)
         now = self._now()
+        self._ledger.overruns(run.claimant)
         self._settle(run, self._judge(run, Ending(EndingKind.TIMED_OUT), now, overrun=True), now)
 
     def _forget(self, run: Run) -> None:

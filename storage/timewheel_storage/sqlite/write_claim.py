@@ -166,9 +166,9 @@ class _Claim:
                 out.held.append(job.job_id)
             else:
                 chances -= last_chance
-                out.jobs.append(job)
                 if key is not None:
-                    keys.take(key, job.task, queue)
+                    keys.take(job.job_id, key, job.task, queue)
+                out.jobs.append(job if key is None else job._replace(concurrency_key=key))
         out.skipped.extend(job_id for job_id, state, _ in ends if state == SKIPPED)
         out.given_up.extend(job_id for job_id, state, _ in ends if state == DEAD)
         if ends:
@@ -191,7 +191,7 @@ def _claimed(row: list[Any]) -> ClaimedJob:
         row[7] = retry_of(row[7])
     except NONSENSE as error:
         raise damaged(f"the row of {job_text(row[0])}", error) from error
-    return ClaimedJob._make((*row, None, None))
+    return ClaimedJob._make((*row, None, None, None))
 
 
 def _extras(

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import TypeAlias
 
-    from timewheel.store.changes import Change, KeyLimits
+    from timewheel.store.changes import Change
+    from timewheel.store.key_limits import KeyLimits
     from timewheel.store.port import Stamp
 
     Place: TypeAlias = tuple[int, int, int]  # lane, due_at, job_id
@@ -127,6 +128,8 @@ class TakeOvers:
         else:
             named = [*self._named, *(job_id for freed in self._freed for job_id in freed())]
             schedules, keys, waits = ask(connection, OF_THESE, (encode(named),))
+            if change.keys:
+                keys = encode(list({*rows_of(keys), *change.keys}))
         places: list[Place] = []
         if schedules != "[]":
             places += _places(rows_of(ask(connection, FIRST_OF_SCHEDULES, (schedules,))[0]))

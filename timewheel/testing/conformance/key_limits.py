@@ -4,13 +4,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from timewheel.model import ClockKind, JobState
-from timewheel.store.changes import ONE_OF_A_KEY, Change, Claimed, KeyLimits, TakeOver, Unheld
+from timewheel.store.changes import Change, Claimed, TakeOver, Unheld
+from timewheel.store.key_limits import ONE_OF_A_KEY, KeyHolder, KeyLimits
 from timewheel.testing.builders import (
     START,
+    cancel,
     claim,
+    settle_dead,
     settle_lost,
     settle_ok,
     settle_overrun,
@@ -19,8 +24,12 @@ from timewheel.testing.builders import (
 from timewheel.testing.conformance.bench import Bench, BenchTests
 from timewheel.testing.conformance.claims import ids
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 T = START.wall_us
 TWO = KeyLimits(tasks={"app.task": 2})
+ONE = {1: KeyHolder("k", "app.task", "default")}
 
 
 async def released(
@@ -119,6 +128,62 @@ class LimitsOfKeys(BenchTests):
         await bench.write(*(submit(job_id, concurrency_key="k") for job_id in (2, 3, 4)))
         claimed = await bench.claim(1, 2, 3, 4, key_limits=TWO, last_chances=0)
         assert (claimed.held, ids(claimed), claimed.waiting) == ([1], [2, 3], [4])
+
+    # ---- handlers that cannot be stopped -----------------------------------------------------------------------------
+
+    @pytest.mark.parametrize("end", [settle_dead, settle_overrun, settle_lost, None])
+    async def test_who_overran_holds_its_key_once_whatever_became_of_its_job(
+        self, bench: Bench, end: Callable[[int], Change] | None
+    ) -> None:
+        await bench.active(1, concurrency_key="k")
+        if end is not None:
+            await bench.write(end(1))
+        await bench.write(*(submit(job_id, concurrency_key=key) for job_id, key in ((2, "k"), (3, "k"), (4, "l"))))
+        claimed = await bench.claim(2, 3, 4, key_limits=TWO._replace(overran=ONE))
+        assert (ids(claimed), claimed.waiting) == ([2, 4], [3])
+
+    @pytest.mark.parametrize("end", [settle_dead, settle_overrun])
+    async def test_a_waiting_job_that_is_cancelled_or_forgotten_holds_its_key_too(
+        self, bench: Bench, end: Callable[[int], Change]
+    ) -> None:
+        await bench.active(1, concurrency_key="k")
+        await bench.write(end(1))
+        await bench.write(cancel(1), submit(2, concurrency_key="k"))
+        limits = ONE_OF_A_KEY._replace(overran={**ONE, 99: KeyHolder("l", "app.task", "default")})
+        await bench.submit(3, concurrency_key="l")
+        assert (await bench.claim(2, 3, key_limits=limits)).waiting == [2, 3]
+
+    async def test_its_limit_holds_as_any_holders(self, bench: Bench) -> None:
+        """Of its task, and of its queue."""
+        limits = KeyLimits({"app.task": 3, "few": 2}, {"narrow": 1})
+        await bench.write(*(submit(job_id, concurrency_key="k") for job_id in (1, 2, 3)))
+        for holder, most in ((KeyHolder("k", "few", "default"), 1), (KeyHolder("k", "app.task", "narrow"), 0)):
+            assert await released(bench, limits=limits) == ([] if most else [2, 3])
+            claimed = await bench.claim(1, 2, 3, key_limits=limits._replace(overran={9: holder}))
+            assert ids(claimed) == [1][:most]
+            assert claimed.waiting == [2, 3]
+
+    async def test_nobody_goes_on_beside_it_until_it_ends(self, bench: Bench) -> None:
+        """Its end is nothing that the journal sees: the TakeOver names the key."""
+        await bench.active(1, concurrency_key="k")
+        await bench.submit(2, concurrency_key="k")
+        await bench.submit(3, concurrency_key="l")
+        await bench.active(4, concurrency_key="l")
+        assert (await bench.claim(2, 3)).waiting == [2, 3]
+        held = ONE_OF_A_KEY._replace(overran=ONE)
+        assert await released(bench, settle_dead(1), limits=held, everything=False) == []
+        assert await released(bench, limits=held) == []
+        *_, unheld = await bench.write(TakeOver(keys=frozenset({"l"})))
+        assert unheld == Unheld([])
+        *_, unheld = await bench.write(TakeOver(keys=frozenset({"k", "nobody's"})))
+        assert isinstance(unheld, Unheld)
+        assert [job_id for _, _, job_id in unheld.places] == [2]
+        assert ids(await bench.claim(2)) == [2]
+
+    async def test_a_claimed_job_says_its_key(self, bench: Bench) -> None:
+        await bench.write(submit(1, concurrency_key="k"), submit(2))
+        claimed = await bench.claim(1, 2)
+        assert [job.concurrency_key for job in claimed.jobs] == ["k", None]
 
     # ---- taking over -------------------------------------------------------------------------------------------------
 

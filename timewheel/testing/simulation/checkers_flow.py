@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from timewheel.model import SECOND_US, JobRecord, JobState, job_number
 from timewheel.testing.simulation.checkers_starts import PATIENCE_US
 from timewheel.testing.simulation.checking import Checker
-from timewheel.testing.simulation.facts import Began, Ended, LifeRecord, Over, Shaped
+from timewheel.testing.simulation.facts import Began, Ended, LifeRecord, Shaped
 from timewheel.testing.simulation.facts_flow import Passed
 
 if TYPE_CHECKING:
@@ -98,15 +98,15 @@ class Keys(Checker):
 
     @classmethod
     def life_over(cls, world: World, record: LifeRecord) -> None:
-        """Each start of this life; one whose handler overran its last attempt holds its key no more."""
+        """Each start of this life; a handler that overran its last attempt holds the key of its job until it ends."""
         running: dict[str, dict[int, JobRecord]] = defaultdict(dict)
         others: dict[str, list[int | None]] = defaultdict(list)
         for fact in world.log[record.begin : record.end]:
             if isinstance(fact, Shaped):
                 others[fact.queue].append(fact.key_concurrency)
-            if not isinstance(fact, Began | Ended | Over):
+            if not isinstance(fact, Began | Ended):
                 continue
-            number = fact.job_id if isinstance(fact, Over) else job_number(fact.job_id) or 0
+            number = job_number(fact.job_id) or 0
             job = record.after["jobs"].get(number)
             if job is None or job.concurrency_key is None:
                 continue
@@ -114,8 +114,9 @@ class Keys(Checker):
             if isinstance(fact, Began):
                 held[number] = job
                 least = min(_most(world, one, others[one.queue]) for one in held.values())  # as the queues are now
-                text = f"{len(held)} run of key {job.concurrency_key}, {least} may"
-                cls.demand(len(held) <= least, text, fact, sorted(held))
+                cls.demand(
+                    len(held) <= least, f"{len(held)} run of key {job.concurrency_key}, {least} may", fact, sorted(held)
+                )
             else:
                 held.pop(number, None)
 

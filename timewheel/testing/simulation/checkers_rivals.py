@@ -27,15 +27,20 @@ class OneOfAKind(Checker):
 
     @classmethod
     def life_over(cls, world: World, record: LifeRecord) -> None:
-        """Each submission of a unique job; and that never two of a kind are unfinished, unless one was replayed."""
+        """Each submission of a unique job; and that never two of a kind are unfinished, unless one was replayed.
+
+        Of kinds that all are asked for alike: one with a period is made beside an old one, and only it is replaced.
+        """
         for fact in world.log[record.begin : record.end]:
             if isinstance(fact, Rival):
                 cls._answered(fact)
         again = reruns_of(world, record.end)
+        asked = [fact.unique for fact in world.log[: record.end] if isinstance(fact, Rival)]
+        otherwise = {one.digest for one in asked if one.period_us is not None or not set(one.states) >= UNFINISHED}
         unfinished = defaultdict(list)
         for job_id, job in record.after["jobs"].items():
             unique = None if job.flow is None else job.flow.unique
-            if unique is None or unique.period_us is not None or not set(unique.states) >= UNFINISHED:
+            if unique is None or unique.digest in otherwise:
                 continue
             if not job.state.final and job_id not in again:
                 unfinished[unique.digest].append(job)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from timewheel.testing.simulation.drawing import Drawing
 
 GUARDED = 0.5  # of these have breakers
+CLINGING = 0.2  # of their jobs with a concurrency key do not stop when they time out
 SHARE = 0.4  # of the plans have flow control
 EVENTS = ["submitting", "submitted", "claiming", "claimed", "entered", "leaving", "settling", "settled", "replaying"]
 AT_BAD_MOMENTS = {"flowing", "flowcancel", "flowmove", "replay", "discard", "reshape"}
@@ -46,6 +47,7 @@ class FlowDrawing:
         self.wanted = self.chance.random() < SHARE
         self.guards = random.Random(f"{seed} guards")
         self.guarded = self.wanted and self.guards.random() < GUARDED
+        self.clinging = random.Random(f"{seed} clinging")
         self._tags: list[str] = []
 
     def extend(self, limits: What) -> What:
@@ -115,6 +117,8 @@ class FlowDrawing:
             if self.guards.random() < 0.5:
                 what["script"]["ends"] = ["fails", self.guards.choice(["fails", "ambiguous", "throttled"]), "ok"]
         self._keys(what)
+        if "concurrency_key" in what and self.clinging.random() < CLINGING:
+            self._clings(what)
         self._ends(what)
         if chance.random() < 0.25:
             what["unique"] = self._unique()
@@ -130,6 +134,13 @@ class FlowDrawing:
             what |= {"rate_key": chance.choice(["r0", "r0", "r1"]), "cost": chance.choice([1, 1, 2, 3])}
         if chance.random() < 0.25:
             what["partition_key"] = chance.choice(["p0", "p1", "p2"])
+
+    def _clings(self, what: What) -> None:
+        """Its handler goes on when it has timed out: for longer than that is waited for, as a rule after its job."""
+        chance = self.clinging
+        what["script"] = {"ends": ["swallows"], "takes_s": 0, "stays_s": 3, "swallows_s": chance.choice([1.2, 2.5])}
+        what["timeout_s"] = chance.choice([0.1, 0.6])
+        what["retry"] = chance.choice(["none", "none", "flat"])
 
     def _ends(self, what: What) -> None:
         """When it is given up. An instant counts from the call, after which it is due."""
