@@ -179,8 +179,7 @@ class VirtualMachine:
         self.random = random.Random(seed)
         self.quiet = quiet
         self.boots = 1
-        self.awake_us = 0
-        self.asleep_us = 0
+        self.awake_us = self.asleep_us = self.blocked_us = 0  # the last is a part of the first
         self.wall_offset_us = round(wall.timestamp() * SECOND_US)
         self._shuffle = random.Random(f"{seed} order") if shuffle else None
         self.clock = VirtualClock(self)
@@ -207,6 +206,7 @@ class VirtualMachine:
     def block(self, seconds: float) -> None:
         """A handler blocks the loop: time passes and nothing runs."""
         self.awake_us += round(seconds * SECOND_US)
+        self.blocked_us += round(seconds * SECOND_US)
 
     def reboot(self, down_s: float = 0) -> None:
         """The machine was off for a while: another boot id, and steady time is not known for sure."""
