@@ -246,6 +246,15 @@ _bug(
     near=1,
 )
 
+_bug(
+    "a blocked loop is no excuse",
+    "a handler is ended for a silence in which the loop was blocked, before it could say anything",
+    edit(watch.Watch, "_listened", "late_us >= LATE_US and not spared", "False"),
+    "I14",
+    160,
+    near=1,
+)
+
 # ---- dead letters (I10, I13, I29) ------------------------------------------------------------------------------------
 
 _bug(

@@ -22,14 +22,13 @@ class Passed(NamedTuple):
 class Heard(NamedTuple):
     """A handler whose silence is limited began, said that it is alive, or (`over`) ended.
 
-    `awake_us`: of its machine then; `blocked_us`: how long that machine's loops have been blocked in all.
+    `awake_us`: of its machine then.
     """
 
     elapsed_us: int
     job_id: int
     attempt: int
     awake_us: int
-    blocked_us: int
     over: bool
 
 

@@ -102,8 +102,7 @@ class Handlers:
         job_id, attempt, world = job_number(current().job_id) or 0, current().attempt, self.world
         flow = world.journal.book.flow.flows.get(job_id)
         if world.alive and flow is not None and flow.heartbeat_timeout_us is not None:
-            machine = world.machine
-            world.add(Heard(world.elapsed_us, job_id, attempt, machine.awake_us, machine.blocked_us, over))
+            world.add(Heard(world.elapsed_us, job_id, attempt, world.machine.awake_us, over))
 
     def _ending_of(self, script: dict[str, Any]) -> str:
         ends = script["ends"]
