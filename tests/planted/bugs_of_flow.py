@@ -27,7 +27,7 @@ _bug(
     ),
     "I17",
     40,
-    near=1,
+    near=23,
 )
 _bug(
     "cost ignored",
@@ -35,7 +35,7 @@ _bug(
     edit(admission.Declarations, "needs", "min(flow.cost, rate.burst)", "1"),
     "I17",
     40,
-    near=1,
+    near=23,
 )
 _bug(
     "rates of keys not saved",
@@ -91,7 +91,7 @@ _bug(
     edit(memory_claims.Claims, "_room", "(job, *holders)", "(job,)"),
     "I18",
     60,
-    near=13,
+    near=36,
 )
 
 _bug(
