@@ -240,7 +240,7 @@ _bug(
 _bug(
     "one silence is forgiven",
     "a silent handler is ended when it has been silent for twice as long as it may be",
-    edit(watch.Watch, "_listened", "late_us >= LATE_US and not spared", "not spared and (late_us := timeout_us)"),
+    edit(watch.Watch, "_listened", "late_us >= LATE_US and heard_us", "(late_us := timeout_us) and heard_us"),
     "I14",
     60,
     near=1,
@@ -249,7 +249,7 @@ _bug(
 _bug(
     "a blocked loop is no excuse",
     "a handler is ended for a silence in which the loop was blocked, before it could say anything",
-    edit(watch.Watch, "_listened", "late_us >= LATE_US and not spared", "False"),
+    edit(watch.Watch, "_listened", "late_us >= LATE_US and heard_us", "False and heard_us"),
     "I14",
     160,
     near=1,
