@@ -159,9 +159,7 @@ class Committer(Intake):
         try:
             await to_the_end(self._store.reopen())
             await to_the_end(self._aftermath.journal_unknown(claims_of(told)))
-        except (
-            asyncio.CancelledError
-        ):  # of the work itself; as a cause it would look to callers as if they were cancelled
+        except asyncio.CancelledError:  # of the work itself; told to callers it would look like their own
             message = "somebody cancelled the opening of the journal after a commit that may or may not have happened"
             self.end(JournalUnavailable(message, path=self._store.path), told)
             return
