@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from tests.planted.planting import Bug, all_of, edit, edit_verb, edited, into
 from timewheel import errand, ledger, operations, progress
-from timewheel.dispatch import admission, breaker, budget, meter, ready, slots
+from timewheel.dispatch import admission, breaker, budget, guards, meter, ready, shares, slots
 from timewheel.model import JobState
 from timewheel.store import heirs, key_limits
-from timewheel.work import classify, lifecycle, run
+from timewheel.work import classify, lifecycle, run, watch
 from timewheel_storage import memory_claims, memory_flow, memory_letters
 
 FLOW_BUGS: list[Bug] = []
@@ -91,7 +91,7 @@ _bug(
     edit(memory_claims.Claims, "_room", "(job, *running)", "(job,)"),
     "I18",
     60,
-    near=13,
+    near=36,
 )
 _bug(
     "the key of a handler that clings",
@@ -117,6 +117,15 @@ _bug(
     "I7",
     20,
     near=1,
+)
+
+_bug(
+    "weights ignored",
+    "queues that wait for the same slots have as many starts each, whatever they weigh",
+    edit(shares.Shares, "_step", "UNIT // self._weights.get(queue, 1)", "UNIT"),
+    "I7",
+    60,
+    near=7,
 )
 
 # ---- unique, dependencies (I4, I18) ----------------------------------------------------------------------------------
@@ -224,6 +233,42 @@ _bug(
     "I14",
     60,
     near=15,
+)
+
+# ---- heartbeats (I14) ------------------------------------------------------------------------------------------------
+
+_bug(
+    "silence not noticed",
+    "a handler that has stopped saying that it is alive runs on",
+    edit(watch.Watch, "_listened", 'self._expired(run, f"no heartbeat for {timeout_us / SECOND_US:g} s")', "pass"),
+    "I14 I29",
+    60,
+    near=1,
+)
+_bug(
+    "heartbeats not heard",
+    "a handler is ended for its silence although it says that it is alive",
+    edit(watch.Watch, "_listened", "if left_us > 0:", "if False:"),
+    "I14",
+    60,
+    near=1,
+)
+_bug(
+    "one silence is forgiven",
+    "a silent handler is ended when it has been silent for twice as long as it may be",
+    edit(watch.Watch, "_listened", "late_us >= LATE_US and heard_us", "(late_us := timeout_us) and heard_us"),
+    "I14",
+    60,
+    near=1,
+)
+
+_bug(
+    "a blocked loop is no excuse",
+    "a handler is ended for a silence in which the loop was blocked, before it could say anything",
+    edit(watch.Watch, "_listened", "late_us >= LATE_US and heard_us", "False and heard_us"),
+    "I14",
+    160,
+    near=1,
 )
 
 # ---- dead letters (I10, I13, I29) ------------------------------------------------------------------------------------
@@ -336,6 +381,14 @@ _bug(
     "I17",
     60,
     near=18,
+)
+_bug(
+    "budget of a queue not asked",
+    "the retries of a queue start whatever its budget says",
+    edit(guards.Guards, "_of", "(self._queues.get(queue), None", "(None, None"),
+    "I17",
+    60,
+    near=1,
 )
 
 _bug(

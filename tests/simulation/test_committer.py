@@ -406,6 +406,25 @@ def test_a_journal_that_cannot_be_reopened_ends_the_committer():
 # ---- being cancelled -----------------------------------------------------------------------------------------------
 
 
+def test_a_reopening_that_somebody_cancelled_is_a_fault_of_the_journal_not_the_callers_cancellation():
+    """Callers and doers would take CancelledError for their own: a doer would begin anew for ever, without a turn."""
+    desk = Desk(FakeStore(UNKNOWN, reopen_s=1))
+    change = builders.submit(1)
+
+    async def scene():
+        caller = asyncio.ensure_future(desk.committer.submit(change))
+        await desk.pause(1.5)
+        for task in asyncio.all_tasks() - {asyncio.current_task(), caller}:
+            task.cancel()
+        with pytest.raises(JournalUnavailable, match="somebody cancelled the opening of the journal"):
+            await caller
+        with pytest.raises(JournalUnavailable):
+            desk.post(builders.submit(2))
+
+    desk.play(scene)
+    assert [type(cause) for _, cause in desk.told] == [JournalUnavailable]
+
+
 def test_a_callers_change_is_written_although_the_caller_was_cancelled():
     desk = Desk(FakeStore())
     change = builders.submit(1)

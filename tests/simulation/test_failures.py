@@ -456,6 +456,20 @@ def test_a_blocked_loop_is_no_silence_of_those_it_kept_from_speaking():
     assert (job.state, len(attempts)) == (JobState.COMPLETED, 1)
 
 
+def test_a_loop_that_is_blocked_again_is_an_excuse_again_for_those_who_spoke_in_between():
+    lives = Lives()
+
+    async def scene(scheduler, job):
+        await asyncio.sleep(7)  # virtual
+        lives.machine.block(30)
+        await asyncio.sleep(1)  # virtual; it has been heard
+        lives.machine.block(30)
+        return await to_the_end(scheduler, job)
+
+    (job, attempts), _ = play(beating(lives.machine, 4, 5), scene, lives=lives, heartbeat_timeout_s=5)
+    assert (job.state, len(attempts)) == (JobState.COMPLETED, 1)
+
+
 def test_a_handler_that_hangs_in_a_blocked_loop_is_ended_all_the_same():
     lives = Lives()
 

@@ -55,6 +55,10 @@ HAPPEN_OFTEN = (  # in any few dozen seeds
     "moved when it was planning",
     "moved when it was planned",
     "crash in a commit with: planoccurrences, written",
+    "ended for silence",
+    "heard to its end",
+    "move: spend",
+    "queues that share by their weights",
 )
 
 

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from timewheel.alarm import Alarm
-from timewheel.errors import JournalBusy, JournalFull, JournalUnknown
+from timewheel.errors import JournalBusy, JournalFull, JournalUnavailable, JournalUnknown
 from timewheel.events import Committed, Notices, StorageTrouble
 from timewheel.store.aftermath import Aftermath, tell_outcomes, to_the_end
 from timewheel.store.backlog import BEGINNINGS, REFUSED_WHILE_FULL, Entry, claims_of, tell
@@ -159,7 +159,11 @@ class Committer(Intake):
         try:
             await to_the_end(self._store.reopen())
             await to_the_end(self._aftermath.journal_unknown(claims_of(told)))
-        except (Exception, asyncio.CancelledError) as worse:  # noqa: BLE001  nobody else knows of this batch
+        except asyncio.CancelledError:  # of the work itself; told to callers it would look like their own
+            message = "somebody cancelled the opening of the journal after a commit that may or may not have happened"
+            self.end(JournalUnavailable(message, path=self._store.path), told)
+            return
+        except Exception as worse:  # noqa: BLE001  nobody else knows of this batch
             self.end(worse, told)
             return
         tell(told, error)

@@ -177,10 +177,9 @@ class VirtualMachine:
 
     def __init__(self, *, seed: int = 0, wall: datetime = T0, shuffle: bool = False, quiet: bool = False) -> None:
         self.random = random.Random(seed)
-        self.quiet = quiet
-        self.boots = 1
-        self.awake_us = 0
-        self.asleep_us = 0
+        self.quiet, self.boots = quiet, 1
+        self.awake_us = self.asleep_us = 0
+        self.blocks: list[tuple[int, int, int]] = []  # of its loop: from when until when, awake; asleep until then
         self.wall_offset_us = round(wall.timestamp() * SECOND_US)
         self._shuffle = random.Random(f"{seed} order") if shuffle else None
         self.clock = VirtualClock(self)
@@ -206,7 +205,8 @@ class VirtualMachine:
 
     def block(self, seconds: float) -> None:
         """A handler blocks the loop: time passes and nothing runs."""
-        self.awake_us += round(seconds * SECOND_US)
+        self.blocks.append((self.awake_us, self.awake_us + round(seconds * SECOND_US), self.asleep_us))
+        self.awake_us = self.blocks[-1][1]
 
     def reboot(self, down_s: float = 0) -> None:
         """The machine was off for a while: another boot id, and steady time is not known for sure."""

@@ -6,7 +6,7 @@
     deadline              the wall clock, however it is set meanwhile   that shows this instant; at most a second later
 
 A loop that was blocked keeps handlers from saying that they are alive: a look that comes late for that reason gives
-them as long as it was late, once.
+them as long as it was late, once in a silence.
 """
 
 from __future__ import annotations
@@ -63,18 +63,21 @@ class Watch:
 
     # ---- silence -----------------------------------------------------------------------------------------------------
 
-    def _listen_for(self, run: Run, timeout_us: int, left_us: int, *, spared: bool = False) -> None:
+    def _listen_for(self, run: Run, timeout_us: int, left_us: int, spared_us: int = -1) -> None:
+        """Look again when `left_us` are over. `spared_us`: the silence since it was heard then was forgiven already."""
         due_us = self._awake_us() + left_us
-        run.pulse = self._clock.call_later(left_us / SECOND_US, lambda: self._listened(run, timeout_us, due_us, spared))
+        run.pulse = self._clock.call_later(
+            left_us / SECOND_US, lambda: self._listened(run, timeout_us, due_us, spared_us)
+        )
 
-    def _listened(self, run: Run, timeout_us: int, due_us: int, spared: bool) -> None:
-        now_us = self._awake_us()
-        left_us = last_heartbeat_us(run.context) + timeout_us - now_us
+    def _listened(self, run: Run, timeout_us: int, due_us: int, spared_us: int) -> None:
+        now_us, heard_us = self._awake_us(), last_heartbeat_us(run.context)
+        left_us = heard_us + timeout_us - now_us
         late_us = now_us - due_us
         if left_us > 0:
             self._listen_for(run, timeout_us, left_us)
-        elif late_us >= LATE_US and not spared:
-            self._listen_for(run, timeout_us, min(late_us, timeout_us), spared=True)
+        elif late_us >= LATE_US and heard_us != spared_us:
+            self._listen_for(run, timeout_us, min(late_us, timeout_us), heard_us)
         else:
             self._expired(run, f"no heartbeat for {timeout_us / SECOND_US:g} s")
 

@@ -116,19 +116,22 @@ class RetryBudgets(Checker):
     @classmethod
     def life_over(cls, world: World, record: LifeRecord) -> None:
         """Each retry of this life; a restart begins anew."""
-        bank = bank_of(world)
-        if bank is None or bank["retry_budget"] is None:
-            return
-        budget = bank["retry_budget"]
+        starts = [fact for fact in world.log[record.begin : record.end] if isinstance(fact, Passed)]
+        jobs = {start.job_id: record.after["jobs"].get(start.job_id) for start in starts}
+        if (bank := bank_of(world)) is not None and bank["retry_budget"] is not None:
+            of_bank = [each for each in starts if (job := jobs[each.job_id]) is not None and job.task == "brittle"]
+            cls._spend(bank["retry_budget"], BANK, of_bank)
+        for queue, limits in world.plan.limits["queues"].items():
+            if budget := limits.get("retry_budget"):
+                of_queue = [each for each in starts if (job := jobs[each.job_id]) is not None and job.queue == queue]
+                cls._spend(budget, queue, of_queue)
+
+    @classmethod
+    def _spend(cls, budget: dict[str, Any], name: str, starts: list[Passed]) -> None:
         window_us = round(budget["window_s"] * SECOND_US)
-        starts: list[Passed] = []
-        for fact in world.log[record.begin : record.end]:
-            if (start := starts_of(world, record, fact)) is None:
-                continue
-            starts.append(start)
-            recent = [each for each in starts if each.steady_us > start.steady_us - window_us]
+        for place, start in enumerate(starts):
+            recent = [each for each in starts[: place + 1] if each.steady_us > start.steady_us - window_us]
             retries = sum(each.retry for each in recent)
             allowed = budget["share"] * len(recent) + budget["at_least"]
-            cls.demand(
-                not start.retry or retries <= allowed + 1e-6, f"{retries} retries of {len(recent)} starts", start
-            )
+            fine = not start.retry or retries <= allowed + 1e-6
+            cls.demand(fine, f"{retries} retries of {len(recent)} starts of {name}", start)

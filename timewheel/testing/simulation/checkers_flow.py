@@ -114,9 +114,8 @@ class Keys(Checker):
             if isinstance(fact, Began):
                 held[number] = job
                 least = min(_most(world, one, others[one.queue]) for one in held.values())  # as the queues are now
-                cls.demand(
-                    len(held) <= least, f"{len(held)} run of key {job.concurrency_key}, {least} may", fact, sorted(held)
-                )
+                seen = f"{len(held)} run of key {job.concurrency_key}, {least} may"
+                cls.demand(len(held) <= least, seen, fact, sorted(held))
             else:
                 held.pop(number, None)
 

@@ -18,12 +18,19 @@ if TYPE_CHECKING:
 RETRY_AFTER_US = SECOND_US * 3 // 2  # what a throttled handler asks for
 LATE_US = 4 * SECOND_US
 MAY_WAIT = ("key", "probe", "schedule", "alone", "flow")  # known before, or held until another job has ended
-SLACK_US = SECOND_US  # how much later than its handler an attempt may be judged: other handlers may block the loop
+SLACK_US = SECOND_US  # how much later than its handler an attempt may be judged, beside the time in which nothing runs
 
 
-def held_up_us(record: LifeRecord) -> int:
+def blocked_us(world: World, begin_us: int, end_us: int) -> int:
+    """How long the loop was blocked, by handlers too, between two instants of elapsed time."""
+    blocks = ((begin + asleep, end + asleep) for begin, end, asleep in world.machine.blocks)
+    return sum(max(0, min(end, end_us) - max(begin, begin_us)) for begin, end in blocks)
+
+
+def held_up_us(record: LifeRecord, *kinds: str) -> int:
     """How long the plan of a life lets its machine sleep, and its loop be blocked by others than handlers."""
-    held_up = (float(move.what["s"]) for move in record.life.moves if move.kind in ("suspend", "block"))
+    kinds = kinds or ("suspend", "block")
+    held_up = (float(move.what["s"]) for move in record.life.moves if move.kind in kinds)
     return round(SECOND_US * sum(held_up))
 
 
@@ -42,10 +49,10 @@ class BackOff(Checker):
         for fact in world.log[record.begin : record.end]:
             followed = isinstance(fact, Ended) and (job_number(fact.job_id), fact.attempt) not in again
             if isinstance(fact, Ended) and followed and fact.job_id not in moved:
-                cls._after(record, fact)
+                cls._after(world, record, fact)
 
     @classmethod
-    def _after(cls, record: LifeRecord, fact: Ended) -> None:
+    def _after(cls, world: World, record: LifeRecord, fact: Ended) -> None:
         job_id = job_number(fact.job_id) or 0
         failed = record.after["attempts"].get((job_id, fact.attempt))
         following = record.after["attempts"].get((job_id, fact.attempt + 1))
@@ -58,7 +65,8 @@ class BackOff(Checker):
         cls.demand(delay_us >= least_us, f"retried {least_us - delay_us} us before its back-off", failed, following)
         if fact.tag.startswith("flow"):
             return  # rates may put it off
-        too_late_us = delay_us - most_us - SLACK_US - held_up_us(record)
+        held_us = held_up_us(record, "suspend") + blocked_us(world, fact.elapsed_us, fact.elapsed_us + delay_us)
+        too_late_us = delay_us - most_us - SLACK_US - held_us
         cls.demand(too_late_us <= 0, f"retried {too_late_us} us after its longest back-off", failed, following)
 
 

@@ -9,6 +9,7 @@ import random
 from typing import TYPE_CHECKING, Any
 
 from timewheel.testing.simulation import moves_of_flow, moves_of_operators  # noqa: F401  they register themselves
+from timewheel.testing.simulation.drawing_watched import WatchedDrawing
 from timewheel.testing.simulation.flow_plans import KEYED, What, draw_guards, draw_limits
 from timewheel.testing.simulation.moves import kinds_of
 from timewheel.testing.simulation.plan import Fault, Life, Move
@@ -48,6 +49,7 @@ class FlowDrawing:
         self.guards = random.Random(f"{seed} guards")
         self.guarded = self.wanted and self.guards.random() < GUARDED
         self.clinging = random.Random(f"{seed} clinging")
+        self.watched = WatchedDrawing(seed, wanted=self.wanted)
         self._tags: list[str] = []
 
     def extend(self, limits: What) -> What:
@@ -56,7 +58,7 @@ class FlowDrawing:
             mine = draw_limits(self.chance)
             mine = draw_guards(self.guards, mine) if self.guarded else mine
             queues = {**limits["queues"], **mine["queues"]}
-            return {**limits, **mine, "queues": queues}
+            return self.watched.extend({**limits, **mine, "queues": queues})
         return limits
 
     def join(self, drawing: Drawing, life: Life) -> None:
@@ -64,6 +66,7 @@ class FlowDrawing:
         if self.wanted:
             life.moves += self._moves(drawing, life.length_s)
             life.faults += self._faults(life)
+            self.watched.join(drawing, life)
 
     def _moves(self, drawing: Drawing, length_s: float) -> list[Move]:
         chance = self.chance

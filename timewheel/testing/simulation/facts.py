@@ -9,7 +9,7 @@ from timewheel.model import ClockKind, JobState, Now
 from timewheel.schedule_records import ScheduleRecord, UnfinishedJob
 from timewheel.store.changes import Planned, PlanOccurrences
 from timewheel.testing.invariants import Dump
-from timewheel.testing.simulation.facts_flow import Forgotten, Passed, Rerun, Rival, Went
+from timewheel.testing.simulation.facts_flow import Forgotten, Heard, Passed, Rerun, Rival, Went
 from timewheel.testing.simulation.plan import Life
 
 
@@ -168,6 +168,7 @@ Fact = (
     | Token
     | Shaped
     | Passed
+    | Heard
     | Went
     | Rerun
     | Rival

@@ -19,6 +19,19 @@ class Passed(NamedTuple):
     retry: bool
 
 
+class Heard(NamedTuple):
+    """A handler whose silence is limited began, said that it is alive, or (`over`) ended.
+
+    `awake_us`: of its machine then.
+    """
+
+    elapsed_us: int
+    job_id: int
+    attempt: int
+    awake_us: int
+    over: bool
+
+
 class Went(NamedTuple):
     """The breaker of a dependency went from one state to another."""
 

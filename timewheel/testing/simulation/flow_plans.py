@@ -25,6 +25,7 @@ PLAIN = ("queue", "priority", "timeout_s", "misfire_grace_s", "concurrency_key")
 OF_FLOW = ("rate_key", "cost", "partition_key", "heartbeat_timeout_s", "expires_after_s", "deadline_after_s")
 BANK = "bank"  # what the task `brittle` depends on
 KEYED = "keyed"  # the queue whose keys have limits
+THRIFTY = "thrifty"  # the queue with a retry budget
 
 
 def draw_limits(chance: random.Random) -> What:
@@ -56,10 +57,14 @@ def dependencies_of(what: Mapping[str, Any]) -> dict[str, Dependency]:
     """What protects dependencies."""
     found = {}
     for name, guards in what.items():
-        budget = guards["retry_budget"]
-        budget = None if budget is None else RetryBudget(**budget)
+        budget = budget_of(guards["retry_budget"])
         found[name] = Dependency(breaker=Breaker(**guards["breaker"]), retry_budget=budget)
     return found
+
+
+def budget_of(what: Mapping[str, Any] | None) -> RetryBudget | None:
+    """A RetryBudget, or none."""
+    return None if what is None else RetryBudget(**what)
 
 
 def rate_of(what: Mapping[str, Any] | None) -> Rate | None:
@@ -91,6 +96,7 @@ def queue_options(what: Mapping[str, Any]) -> What:
         "weight": what.get("weight", 1),
         "key_rate": rate_of(what.get("key_rate")),
         "key_concurrency": what.get("key_concurrency"),
+        "retry_budget": budget_of(what.get("retry_budget")),
     }
 
 

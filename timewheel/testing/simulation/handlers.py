@@ -16,6 +16,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from timewheel import Ambiguous, Permanent, Snooze, Throttled, Transient, current
+from timewheel.model import job_number
+from timewheel.testing.simulation.facts_flow import Heard
 
 if TYPE_CHECKING:
     from timewheel.testing.simulation.world import World
@@ -84,7 +86,23 @@ class Handlers:
         context = current()
         self.running[queue] += 1
         self.world.entered(tag, queue, context)
+        self._heard()
         self.world.happened("entered", tag)
+
+    def beat(self, number: int = 0) -> None:
+        """Say that this handler is alive: every second time by its progress."""
+        if number % 2:
+            current().progress(number)
+        else:
+            current().heartbeat()
+        self._heard()
+
+    def _heard(self, *, over: bool = False) -> None:
+        """It began, said that it is alive, or ends; noted where its silence is limited."""
+        job_id, attempt, world = job_number(current().job_id) or 0, current().attempt, self.world
+        flow = world.journal.book.flow.flows.get(job_id)
+        if world.alive and flow is not None and flow.heartbeat_timeout_us is not None:
+            world.add(Heard(world.elapsed_us, job_id, attempt, world.machine.awake_us, over))
 
     def _ending_of(self, script: dict[str, Any]) -> str:
         ends = script["ends"]
@@ -93,6 +111,7 @@ class Handlers:
 
     def _leave(self, tag: str, queue: str, how: str) -> None:
         self.running[queue] -= 1
+        self._heard(over=True)
         self.world.left(tag, current(), how)
 
 
@@ -189,8 +208,17 @@ ENDINGS: dict[str, Callable[[Handlers, str, dict[str, Any]], Awaitable[Any]]] = 
 async def _beats(handlers: Handlers, tag: str, script: dict[str, Any]) -> Any:
     """Says that it is alive, for longer than it may be silent."""
     for _ in range(10):
-        current().heartbeat()
+        handlers.beat()
         await asyncio.sleep(0.05)
+    return tag
+
+
+async def _falls_silent(handlers: Handlers, tag: str, script: dict[str, Any]) -> Any:
+    """Says that it is alive for a while, and then nothing for a while."""
+    for number in range(script["beats"]):
+        await asyncio.sleep(script["every_s"])
+        handlers.beat(number)
+    await asyncio.sleep(script["silent_s"])
     return tag
 
 
@@ -200,6 +228,7 @@ FLOW_ENDINGS: dict[str, Callable[[Handlers, str, dict[str, Any]], Awaitable[Any]
     "arithmetic": _on_the_loop(_raises(lambda: ArithmeticError("planned"))),
     "input": _on_the_loop(_raises(lambda: OSError("planned"))),
     "beats": _beats,
+    "falls silent": _falls_silent,
 }
 SUCCEED = {
     FINE,

@@ -42,6 +42,7 @@ async def make_peace(world: World, scheduler: Scheduler) -> None:
     await told(world)
     await patient(world)
     await peace_flow.fair(world)
+    await peace_flow.shares(world)
     await peace_flow.closes(world, scheduler)
     await meddled(world)
     await peace_schedules.on_time(world)

@@ -11,7 +11,7 @@ from timewheel.model import JobRecord, JobState, WaitingReason, job_text
 from timewheel.store.letters import OperationState
 from timewheel.testing.laws import demand
 from timewheel.testing.simulation.facts import Began
-from timewheel.testing.simulation.flow_plans import BANK
+from timewheel.testing.simulation.flow_plans import BANK, KEYED
 
 if TYPE_CHECKING:
     from timewheel.testing.simulation.world import World
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 SETTLE_S = 400
 PROBE = "probe fair"
 CLOSES_S = 12  # it is open for 2 s at most; then one after the other may try
+CONTEST = "contest"
+CONTENDERS = 36  # of each queue: many more than may be claimed at once
 MANY = 16  # of which two run at a time
 SOON = 6  # after those that are claimed already: twice as many as may run
 
@@ -58,6 +60,35 @@ async def fair(world: World) -> None:
     await asyncio.sleep(MANY * 0.2)
     starts = [fact.tag for fact in world.log[begin:] if isinstance(fact, Began) and fact.tag.startswith(PROBE)]
     demand(f"{PROBE} one" in starts[:SOON], "I7", "the one job of a tenant waits for the many of another", starts)
+
+
+async def shares(world: World) -> None:
+    """Two queues that both wait the whole time have starts by their weights, but for what was claimed before and after.
+
+    A queue of weight w is a start, and as many as may run at once, from its share at most: each 1/w on its scale.
+    """
+    if not world.plan.limits.get(CONTEST):
+        return
+    weights = {KEYED: world.plan.limits["queues"][KEYED]["weight"], "default": 1}
+    at_once = world.plan.limits["concurrency"]
+    jobs = []
+    for queue in weights:
+        what = {"queue": queue, "script": {"ends": ["ok"], "takes_s": 0.1}, "clock": "after", "delay_s": 0.5}
+        jobs += [{**what, "tag": f"{CONTEST} {queue} {number}"} for number in range(CONTENDERS)]
+    begin = len(world.log)
+    await asyncio.gather(*map(world.users.submit, jobs))
+    await asyncio.sleep(2 + 2 * CONTENDERS * 0.1)
+    started = dict.fromkeys(weights, 0)
+    for fact in world.log[begin:]:
+        if isinstance(fact, Began) and fact.tag.startswith(CONTEST) and fact.queue in weights:
+            started[fact.queue] += 1
+            if started[fact.queue] > CONTENDERS - 2 * at_once - 1:
+                break  # from here on there may be room for all that wait
+    scaled = {queue: started[queue] / weight for queue, weight in weights.items()}
+    allowed = sum((1 + at_once) / weight for weight in weights.values())
+    apart = abs(scaled[KEYED] - scaled["default"])
+    world.counts["queues that share by their weights"] += 1
+    demand(apart <= allowed, "I7", f"queues that weigh {weights} began {started}: {apart:.2f} apart", allowed)
 
 
 async def closes(world: World, scheduler: Scheduler) -> None:

@@ -15,6 +15,7 @@ from timewheel.testing.simulation import (  # noqa: F401  they register themselv
     checkers_breakers,
     checkers_ends,
     checkers_flow,
+    checkers_heartbeats,
     checkers_journal,
     checkers_laws,
     checkers_ledger,
