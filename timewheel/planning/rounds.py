@@ -116,7 +116,7 @@ class Rounds:
             self._roster.give(kept, name)
         elif record.state is ScheduleState.PAUSED:
             self._pause_may_be_over(name, kept, record)
-        elif not retry and (kept.attending or record.state is ScheduleState.PARKED):
+        elif not retry and (_attends(kept, record) or record.state is ScheduleState.PARKED):
             self._roster.give(kept, name)
         else:
             self._carry_out(name, kept, self._carrier.draft_or_park(kept, unfinished, now), now)
@@ -176,6 +176,11 @@ class _Receiver:
 
     def __call__(self, outcome: Any) -> None:
         self._written(self._name, self._kept, Drafted(self._change, self._to_end, self._attends), outcome)
+
+
+def _attends(kept: Kept, record: ScheduleRecord) -> bool:
+    """Whether it has no next time until a job of it ends; one that was made anew has, whatever its former self left."""
+    return bool(kept.attending) and wake_at(record.position) is None
 
 
 def _log_failure(task: asyncio.Task[ScheduleRecord]) -> None:
