@@ -353,7 +353,7 @@ _bug(
         verbs_as_now(),
         patch.dict(memory_journal.LEGAL, {JobState.WAITING: frozenset(JobState)}),
     ),
-    "I23 I30",  # the numbers that are counted do not fit the journal either
+    "I23 I25 I30",  # or two settlements in one batch, or numbers that do not fit the journal
     60,
 )
 _bug(
@@ -422,7 +422,12 @@ _bug(
 _bug(
     "permanent error retried",
     "an error that is permanent is tried again",
-    edit(lifecycle, "_raised", "if verdict.kind is VerdictKind.PERMANENT:", "if False:"),
+    lambda: edited(
+        lifecycle,
+        "_raised",
+        ("if verdict.kind is VerdictKind.PERMANENT:", "if False:"),
+        ("_FAULTS[verdict.kind]", "_FAULTS.get(verdict.kind, FaultClass.TRANSIENT)"),
+    ),
     "I13 I14 I25",
     10,
 )

@@ -113,10 +113,10 @@ class VerbsAreTrue(Checker):
     @classmethod
     def _cancelled(cls, world: World, final: LifeRecord, begin: int, place: int, answered: Answered) -> None:
         since = begin if answered.answer == "cancelled" else place
-        for at, fact in enumerate(world.log[since:], since):
+        for at, fact in enumerate(world.log[begin:], begin):
             if isinstance(fact, Rerun) and job_text(fact.job_id) == answered.job_id:
-                return
-            if isinstance(fact, Began) and fact.job_id == answered.job_id:
+                return  # replayed since, perhaps before the answer came
+            if at >= since and isinstance(fact, Began) and fact.job_id == answered.job_id:
                 attempt = attempt_of(final, fact)
                 over_before = at < place and attempt is not None and attempt.state in AGAIN
                 cls.demand(over_before, f"began, and its cancel was answered {answered.answer}", answered, fact)
