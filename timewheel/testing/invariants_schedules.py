@@ -6,7 +6,7 @@ nobody_waits_in_vain(dump)       # besides: at a moment when everybody has been 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from itertools import pairwise
 
 from timewheel.flow import DependencyFails
@@ -118,14 +118,16 @@ OF_SCHEDULES: tuple[Callable[[Dump], None], ...] = (
 )
 
 
-def nobody_waits_in_vain(dump: Dump) -> None:
+def nobody_waits_in_vain(dump: Dump, overran: Collection[str] = ()) -> None:
     """I29: who waits for a job of its schedule has one that is to end; who waits for a key, one that runs or will.
 
-    Who waits for certain jobs has one that has not ended; or, if it is to wait on, one that did not complete.
+    Who waits for certain jobs has one that has not ended; or, if it is to wait on, one that did not complete. `overran`:
+    keys that handlers hold whose jobs may have ended.
     """
     waiting: list[JobRecord] = [job for job in dump["jobs"].values() if job.state is S.WAITING]
     working: set[str] = set(_others_than_overlap(dump["jobs"].values()))
     keys = {job.concurrency_key for job in dump["jobs"].values() if holds_its_key(job) or job.state is S.SCHEDULED}
+    keys.update(overran)
     for job in waiting:
         if job.reason == WaitingReason.OVERLAP and job.origin is not None:
             demand(job.origin.schedule in working, "I29", "waits, and no job of its schedule is unfinished", job)

@@ -39,7 +39,7 @@ def look(world: World, engine: Engine, dump: Dump) -> None:
             demand(record.position.tzdata == zones, "I15", f"planned with other zones than {zones}", record)
     if not world.journal.faulted and not world.record.meddled:
         _on_time(world, dump, held)
-        nobody_waits_in_vain(dump)
+        nobody_waits_in_vain(dump, {holder.key for holder in engine.committer.heirs._overran.values()})
 
 
 def _agenda(engine: Engine, record: ScheduleRecord) -> None:
