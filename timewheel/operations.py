@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from timewheel.alarm import Alarm
 from timewheel.audits import AUDIT, Account
 from timewheel.errand import Errand, Surroundings
-from timewheel.errors import JournalFull, Overloaded
+from timewheel.errors import JournalFull, JournalUnknown, Overloaded
 from timewheel.progress import Progress, Terms, operation_text
 from timewheel.store.aftermath import to_the_end
 from timewheel.store.changes import AddEntry
@@ -37,6 +37,7 @@ class Operations:
         self._new_id = new_id
         self._spawn = spawn
         self._errands: dict[int, Errand] = {}
+        self._own: set[int] = set()  # begun here: durable, perhaps even over, before `resume` has read of them
         self._ending = False
         self._one_at_a_time = asyncio.Lock()  # of two alike that are asked for at once the second gets the first
 
@@ -53,7 +54,7 @@ class Operations:
         before = None
         while records := await self._around.store.operations(before=before, limit=_PAGE):
             for record in records:
-                if record.state is OperationState.RUNNING and record.number not in self._errands:
+                if record.state is OperationState.RUNNING and record.number not in self._own:
                     _log.info("%s goes on", operation_text(record.number))
                     self._begin(Errand(record, self._around))
             before = records[-1].number
@@ -74,9 +75,18 @@ class Operations:
             record = await self._record(kind, terms, matched, who)
             entry = who.entry("start", operation=operation_text(record.number), of=kind, matched=matched)
             self._around.writer.note(AddEntry(AUDIT, entry))
-            await to_the_end(self._around.writer.housekeep(PutOperation(record)))
+            self._own.add(record.number)
+            await to_the_end(self._put(record))
             self._begin(Errand(record, self._around))
             return record
+
+    async def _put(self, record: OperationRecord) -> None:
+        """Write a new one. When nobody can say whether that happened, see for oneself: what is there must go on."""
+        try:
+            await self._around.writer.housekeep(PutOperation(record))
+        except JournalUnknown:
+            if await self._around.store.operation(record.number) is None:
+                raise
 
     async def _record(self, kind: str, terms: Terms, matched: int, who: Account) -> OperationRecord:
         number, now = self._new_id(), self._around.now().wall_us

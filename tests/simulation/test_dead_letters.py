@@ -572,6 +572,23 @@ def test_an_unknown_outcome_of_any_commit_does_nothing_twice(written: bool, comm
     checked(bank, 12)
 
 
+@pytest.mark.parametrize("after_ms", range(900, 1010, 10))
+def test_one_that_begins_while_old_ones_are_looked_for_is_one(after_ms: int) -> None:
+    """It is durable before its own process has heard so: whoever looks for those of former processes meets it."""
+    bank = Bank(SlowStore(STORES["memory"](), commit_s=0.05))
+    bank.live(lambda scheduler: bank.kill(scheduler, 12))
+    bank.down = False
+
+    async def replay(scheduler: Scheduler) -> None:
+        await bank.machine.sleep(after_ms / 1000)
+        operation = await scheduler.dead_letters().replay(**WHO, canary=2, rate=Rate(10))
+        ended = await operation.wait(60)
+        assert (ended.state, ended.done, ended.skipped) == (DONE, 12, 0)
+
+    bank.live(replay)
+    checked(bank, 12)
+
+
 async def replays(scheduler: Scheduler) -> Counter[str | None]:
     return Counter(entry.job_id for entry in await collect(scheduler.audit()) if entry.action == "replay")
 

@@ -121,8 +121,8 @@ OF_SCHEDULES: tuple[Callable[[Dump], None], ...] = (
 def nobody_waits_in_vain(dump: Dump, overran: Collection[str] = ()) -> None:
     """I29: who waits for a job of its schedule has one that is to end; who waits for a key, one that runs or will.
 
-    Who waits for certain jobs has one that has not ended; or, if it is to wait on, one that did not complete. `overran`:
-    keys that handlers hold whose jobs may have ended.
+    Who waits for certain jobs has one that has not ended; or, if it is to wait on, one that did not complete.
+    `overran`: keys that handlers hold whose jobs may have ended.
     """
     waiting: list[JobRecord] = [job for job in dump["jobs"].values() if job.state is S.WAITING]
     working: set[str] = set(_others_than_overlap(dump["jobs"].values()))
