@@ -61,7 +61,8 @@ class OneOfAKind(Checker):
             cls.demand(met is not None and met.job_id != fact.job_id, "met nobody", fact)
             seen = [each for each in (before.get(outcome.job_id), met) if each is not None]
             in_the_way = len(seen) < 2 or any(_in_the_way(each, fact) for each in seen)  # else its batch made it
-            cls.demand(in_the_way, "met one that is not in its way", fact)
+            unseen = len(seen) == 2 and seen[1].version - seen[0].version > 1  # replayed, and changed, in its batch
+            cls.demand(in_the_way or unseen, "met one that is not in its way", fact)
             newest = met is not None and all(_age(job) <= _age(met) for job in there)
             cls.demand(newest, "another, newer, stood in the way", fact)
             moves = unique.on_conflict is OnConflict.RESCHEDULE and met is not None and met.state in NOT_BEGUN
