@@ -45,6 +45,7 @@ class Book:
         self.changed_us: dict[str, int] = {}  # when a schedule was made or dropped last
         self.said: dict[str, set[tuple[int, str]]] = defaultdict(set)  # version and definition, as ever written
         self.calendars: list[dict[str, Calendar]] = [{}]  # as they were, the newest last
+        self.calendars_us = [0]  # when each came
         self.plans: dict[int, Any] = {}  # what checkers made of the facts, by their id()
         self._definitions: dict[tuple[str, int], Definition] = {}
 
@@ -86,6 +87,7 @@ class Book:
         elif isinstance(change, PutCalendar):
             calendar = Calendar.from_data(json.loads(change.data))
             self.calendars.append({**self.calendars[-1], calendar.name: calendar})
+            self.calendars_us.append(elapsed_us)
         elif isinstance(change, PlanOccurrences) and isinstance(outcome, Planned):
             self._carried(change, outcome, (elapsed_us, now), jobs)
         elif isinstance(outcome, Unheld):

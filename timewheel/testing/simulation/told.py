@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from timewheel.errors import InvalidRule
-from timewheel.model import ClockKind, JobRequest, OriginKind
+from timewheel.model import SECOND_US, ClockKind, JobRequest, OriginKind
 from timewheel.planning.definition import Definition
 from timewheel.recurrence.interval import Every
 from timewheel.schedule_records import ScheduleState, SkipReason
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from timewheel.testing.simulation.world import World
 
 MOST_STEPS = 500  # more slots than that are counted by the rule
+UNDER_WAY_US = 2 * SECOND_US  # a plan that was made is written by then
 LEFT = {ScheduleState.PAUSED: SkipReason.PAUSED, ScheduleState.PARKED: SkipReason.PARKED}
 
 
@@ -150,7 +151,7 @@ class PlanSeen:
 def plan_seen(world: World, fact: Carried) -> PlanSeen | None:
     """The plan; None when nobody can read its schedule.
 
-    One that was under way when its calendar was replaced counts by the one before.
+    One that was under way when its calendar was replaced, perhaps several times, counts by the one before.
     """
     seen: dict[int, PlanSeen | None] = world.journal.book.plans
     if id(fact) not in seen:
@@ -160,7 +161,10 @@ def plan_seen(world: World, fact: Carried) -> PlanSeen | None:
 
 def _read(world: World, fact: Carried) -> PlanSeen | None:
     found: list[PlanSeen] = []
-    for place in range(fact.calendars, max(-1, fact.calendars - 3), -1):
+    until_us = world.journal.book.calendars_us
+    for place in range(fact.calendars, -1, -1):
+        if place <= fact.calendars - 3 and until_us[place + 1] < fact.elapsed_us - UNDER_WAY_US:
+            break
         try:
             found.append(PlanSeen(world, fact, place))
         except InvalidRule:
