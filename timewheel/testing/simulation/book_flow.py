@@ -4,11 +4,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import fields, replace
 from typing import Any
 
 from timewheel.flow import Flow
 from timewheel.model import AttemptRecord, JobRecord, JobState, Now
-from timewheel.store.changes import Change, Claimed, Outcome, Submit, Submitted, Unheld, UniqueMet
+from timewheel.store.changes import (
+    Change,
+    Claimed,
+    Outcome,
+    Settle,
+    Settled,
+    Submit,
+    Submitted,
+    Unheld,
+    UniqueMet,
+)
 from timewheel.store.letters import Prune, Replay, Replayed
 from timewheel.store.port import JobFilter
 from timewheel.testing.invariants import Dump
@@ -57,7 +68,11 @@ class FlowBook:
             elif isinstance(outcome, Unheld):
                 self._over(outcome.cancelled, JobState.CANCELLED, now)
         if "dump" in seen:
-            self._forgotten(changes, seen["dump"], await store.dump(), now)
+            before: Dump = seen["dump"]
+            for change, outcome in zip(changes, outcomes, strict=True):
+                if isinstance(change, Settle) and isinstance(outcome, Settled) and outcome.job_state.final:
+                    before = _settled(before, change, outcome, now)  # it may be forgotten in the same batch
+            self._forgotten(changes, before, await store.dump(), now)
 
     def _over(self, job_ids: Sequence[int], state: JobState, now: Now) -> None:
         for job_id in job_ids:
@@ -99,6 +114,21 @@ class FlowBook:
             return dump
         jobs, attempts = {**self.jobs, **dump["jobs"]}, {**self.attempts, **dump["attempts"]}
         return {**dump, "jobs": dict(sorted(jobs.items())), "attempts": dict(sorted(attempts.items()))}
+
+
+def _settled(before: Dump, settle: Settle, outcome: Settled, now: Now) -> Dump:
+    """How a job and its attempt were once this had ended them."""
+    job, key = before["jobs"][settle.job_id], (settle.job_id, settle.attempt)
+    names = {field.name for field in fields(AttemptRecord)} & {field.name for field in fields(Settle)}
+    told = {name: getattr(settle, name) for name in names - {"job_id", "attempt"}}
+    attempt = replace(before["attempts"][key], state=settle.attempt_state, **told)
+    ended = replace(
+        job, state=outcome.job_state, finished_at=now.wall_us, failures=settle.failures, losses=settle.losses,
+        first_failed_at=settle.first_failed_at, result=settle.result, error=settle.error or job.error,
+        fault=settle.fault or job.fault,
+    )  # fmt: skip
+    jobs, attempts = {**before["jobs"], settle.job_id: ended}, {**before["attempts"], key: attempt}
+    return {**before, "jobs": jobs, "attempts": attempts}
 
 
 def rivals_of(change: Submit) -> str | None:
