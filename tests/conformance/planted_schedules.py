@@ -82,6 +82,7 @@ PLANTED = {
                 for name in ("FIRST_OF_SCHEDULES", "FIRST_OF_KEYS", "MORE_OF_KEYS")
             )
         ),
+        examples=180,
     ),
     "an attempt is no job": Plant(
         "whoever waits for a job of its schedule goes on while that one runs",

@@ -9,7 +9,9 @@ from datetime import timedelta
 import pytest
 
 from timewheel import (
+    Breaker,
     CancelAnswer,
+    Dependency,
     InvalidOption,
     JobCancelled,
     JobDead,
@@ -93,7 +95,9 @@ def test_every_verb_has_its_synchronous_twin(scheduler):
         assert paused.result(LONG_S) == 2
 
 
-def test_queues_and_dependencies_from_any_thread(scheduler):
+def test_queues_and_dependencies_from_any_thread():
+    scheduler = Scheduler("memory://", dependencies={"stripe": Dependency(breaker=Breaker(open_s=0.5))})
+
     @scheduler.task(name="charge", dependency="stripe")
     def charge():
         return "charged"

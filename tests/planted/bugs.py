@@ -690,7 +690,7 @@ _bug(
     "overflow forgotten",
     "a lane that has no room for a job does not lower its frontier",
     _small(loader.Loader, "placed", "book.lower(DueKey(due_us, job_id - 1))", "pass"),
-    "I7 I15 I29",
+    "I7 I15 I29 I30",
     40,
     near=10,
 )
