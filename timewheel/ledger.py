@@ -59,7 +59,7 @@ class Ledger:
 
     def ended(self, claimant: Claimant, decision: Decision, retry_after_us: int) -> None:
         """An attempt has ended so; `retry_after_us`: how long a throttled one was told to wait."""
-        if not self.closed:
+        if not self.closed and self._dispatcher.declared.dependencies:
             self._dispatcher.attempt_ended(claimant, decision, retry_after_us)
 
     def came_early(self, claimant: Claimant) -> None:

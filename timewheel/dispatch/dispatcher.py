@@ -178,7 +178,8 @@ class Dispatcher(Claiming):
 
     def _consider(self, claimant: Claimant, now: Now) -> bool:
         """Let one job in, give it back, or let it wait on; whether it has left the gate."""
-        gate, limits = self.gate, self.limits
+        gate, limits, pledge = self.gate, self.limits, claimant.pledge
+        plain = pledge is None and self.declared.governed is None and not self.admission.guards.counts_starts
         if self.draining:
             self.release(claimant, "drain")
         elif limits.of(claimant.queue).paused:
@@ -186,12 +187,12 @@ class Dispatcher(Claiming):
         elif claimant.early_by(now) > 0:
             self._admit(claimant, now)  # the wall clock was set back while it waited
             return False
-        elif not self._pledge_holds(claimant, now.steady_us):
+        elif not plain and not self._pledge_holds(claimant, now.steady_us):
             self.release(claimant, "limits")  # others hold by now: it is judged by these
-        elif self._promises.hold(claimant.queue, now, rated=_is_rated(claimant)):
+        elif self._promises.hold(claimant.queue, now, rated=pledge is not None and bool(pledge.demands)):
             gate.stays(claimant)
             return False
-        elif self._enters(claimant, now.steady_us):
+        elif limits.enter(claimant.queue, now.steady_us) if plain else self._enters(claimant, now.steady_us):
             gate.left(claimant)
             self._floor.start(claimant, now)
         elif claimant.out_of_patience(now):
@@ -238,7 +239,3 @@ class Dispatcher(Claiming):
             waits.append(look_at - now.steady_us)
         if coming := [wait for wait in waits if wait > 0]:
             self._appointment.make(now.steady_us + min(coming), now.steady_us)
-
-
-def _is_rated(claimant: Claimant) -> bool:
-    return claimant.pledge is not None and bool(claimant.pledge.demands)

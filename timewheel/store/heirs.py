@@ -97,7 +97,7 @@ class Heirs:
             self._under_way = None
         if any(isinstance(change, TakeOver) for change, _ in batch):
             return
-        may_wait = self.may_wait or any(_waits(change) for change, _ in batch)
+        may_wait = self.may_wait or _makes_wait(batch)
         if self.asks or (may_wait and any(_may_end(change) for change, _ in batch)):
             limits = self.key_limits._replace(overran=self._overran)
             self._under_way = TakeOver(self._everything, limits, dict(self._wanted), frozenset(self._keys))
@@ -109,7 +109,7 @@ class Heirs:
     def learn(self, outcomes: Iterable[Outcome]) -> None:
         """See from the outcomes of a batch whether it made a job wait."""
         if not self.may_wait:
-            self.may_wait = any(map(_made_wait, outcomes))
+            self.may_wait = _made_wait(outcomes)
 
     def _written(self, outcome: Any) -> None:
         """Where the jobs lie now was heard by the surroundings, as of every batch."""
@@ -120,9 +120,12 @@ class Heirs:
             self._receive(take.tasks, outcome)
 
 
-def _waits(change: Change) -> bool:
-    """Whether it makes a job that waits, so that one of the same batch can end for which it does."""
-    return isinstance(change, Submit) and change.request.flow is not None and change.request.flow.wait_for is not None
+def _makes_wait(batch: list[Entry]) -> bool:
+    """Whether it makes a job that waits, so that one of the same batch can end for which it does. A plain loop: it is hot."""
+    for change, _ in batch:
+        if isinstance(change, Submit) and (flow := change.request.flow) is not None and flow.wait_for is not None:
+            return True
+    return False
 
 
 def _may_end(change: Change) -> bool:
@@ -132,10 +135,14 @@ def _may_end(change: Change) -> bool:
     return isinstance(change, _MAY_END) or (isinstance(change, PlanOccurrences) and change.supersede)
 
 
-def _made_wait(outcome: Outcome) -> bool:
-    if isinstance(outcome, Submitted):
-        return outcome.lane < 0 and outcome.created
-    return isinstance(outcome, Planned | Claimed) and bool(outcome.waiting)
+def _made_wait(outcomes: Iterable[Outcome]) -> bool:
+    for outcome in outcomes:
+        if isinstance(outcome, Submitted):
+            if outcome.lane < 0 and outcome.created:
+                return True
+        elif isinstance(outcome, (Planned, Claimed)) and outcome.waiting:
+            return True
+    return False
 
 
 def _nobody_asks(_: Mapping[str, int], __: Any) -> None:
