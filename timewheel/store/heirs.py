@@ -121,7 +121,7 @@ class Heirs:
 
 
 def _makes_wait(batch: list[Entry]) -> bool:
-    """Whether it makes a job that waits, so that one of the same batch can end for which it does. A plain loop: it is hot."""
+    """Whether it makes a job that waits, so that one of the same batch can end for which it does. A loop: it is hot."""
     for change, _ in batch:
         if isinstance(change, Submit) and (flow := change.request.flow) is not None and flow.wait_for is not None:
             return True
