@@ -99,12 +99,18 @@ class Seen:
             fine = sum(each < fact.elapsed_us - SLACK_US for each in self._fine)
             if fine >= self._settings["closes_after"]:
                 return f"started after {fine} probes have succeeded, and the breaker is half open"
-        window_us = round(self._settings["window_s"] * SECOND_US)
-        failed = sum(bad for at_us, bad in self._ended if window_us * 0.8 > fact.elapsed_us - at_us > SLACK_US)
-        others = sum(not bad for at_us, bad in self._ended if window_us * 1.2 > fact.elapsed_us - at_us)
-        if self.state == "CLOSED" and failed >= self._settings["failures"] and failed >= others:
-            return f"started after {failed} failures, {others} others, and the breaker is closed"
+        for at_us in [at_us for at_us, bad in self._ended if bad and fact.elapsed_us - at_us > SLACK_US]:
+            failed, others = self._counted(at_us)
+            if self.state == "CLOSED" and failed >= self._settings["failures"] and failed >= others:
+                return f"started after {failed} failures, {others} others, and the breaker is closed"
         return None
+
+    def _counted(self, failed_us: int) -> tuple[int, int]:
+        """The failures, at least, and the others, at most, that counted when this failure made it judge."""
+        window_us = round(self._settings["window_s"] * SECOND_US)
+        failed = sum(bad for at_us, bad in self._ended if 0 <= failed_us - at_us < window_us * 0.8)
+        others = sum(not bad for at_us, bad in self._ended if -SLACK_US < failed_us - at_us < window_us * 1.2)
+        return failed, others
 
 
 class RetryBudgets(Checker):
