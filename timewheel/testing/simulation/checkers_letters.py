@@ -113,6 +113,8 @@ class Remembered(Checker):
     def life_over(cls, world: World, record: LifeRecord) -> None:
         """Each job that was forgotten in this life, by what the plan says."""
         ages = world.plan.limits.get("retention") or {}
+        lives = world.lives[: world.lives.index(record) + 1]
+        furthest_us = max((now.wall_us for life in lives for now in life.watched), default=0)  # keys may be gone since
         for fact in world.log[record.begin : record.end]:
             if not isinstance(fact, Forgotten):
                 continue
@@ -125,7 +127,8 @@ class Remembered(Checker):
                 mine = [each for each in (age, ages.get("discarded_s")) if each is not None]
                 age = min(mine, default=None)
             cls.demand(age is not None, "forgotten, and to be kept for ever", fact)
-            held = job.idempotency_key is not None and fact.now.wall_us - job.finished_at < KEY_KEEPING_US
+            kept_us = max(fact.now.wall_us, furthest_us) - job.finished_at
+            held = job.idempotency_key is not None and kept_us < KEY_KEEPING_US
             cls.demand(not held, "forgotten, and its key is kept", fact)
             cls.demand(not fact.needed, "forgotten, and another waits for it", fact)
 
