@@ -10,6 +10,7 @@ from typing import Any
 from timewheel.flow import Flow
 from timewheel.model import AttemptRecord, JobRecord, JobState, Now
 from timewheel.store.changes import (
+    DONE,
     Change,
     Claimed,
     Outcome,
@@ -20,7 +21,7 @@ from timewheel.store.changes import (
     Unheld,
     UniqueMet,
 )
-from timewheel.store.letters import Prune, Replay, Replayed
+from timewheel.store.letters import Discard, Prune, Replay, Replayed
 from timewheel.store.port import JobFilter
 from timewheel.testing.invariants import Dump
 from timewheel.testing.invariants_flow import waits_for_jobs
@@ -70,8 +71,7 @@ class FlowBook:
         if "dump" in seen:
             before: Dump = seen["dump"]
             for change, outcome in zip(changes, outcomes, strict=True):
-                if isinstance(change, Settle) and isinstance(outcome, Settled) and outcome.job_state.final:
-                    before = _settled(before, change, outcome, now)  # it may be forgotten in the same batch
+                before = _ended(before, change, outcome, now)  # it may be forgotten in the same batch
             self._forgotten(changes, before, await store.dump(), now)
 
     def _over(self, job_ids: Sequence[int], state: JobState, now: Now) -> None:
@@ -114,6 +114,16 @@ class FlowBook:
             return dump
         jobs, attempts = {**self.jobs, **dump["jobs"]}, {**self.attempts, **dump["attempts"]}
         return {**dump, "jobs": dict(sorted(jobs.items())), "attempts": dict(sorted(attempts.items()))}
+
+
+def _ended(before: Dump, change: Change, outcome: Outcome, now: Now) -> Dump:
+    """A dump with what this made of a job that has ended, or is discarded."""
+    if isinstance(change, Settle) and isinstance(outcome, Settled) and outcome.job_state.final:
+        return _settled(before, change, outcome, now)
+    if isinstance(change, Discard) and outcome == DONE:
+        letter = replace(before["jobs"][change.job_id], discarded_at=now.wall_us)
+        return {**before, "jobs": {**before["jobs"], change.job_id: letter}}
+    return before
 
 
 def _settled(before: Dump, settle: Settle, outcome: Settled, now: Now) -> Dump:
