@@ -84,7 +84,7 @@ PLANTED = {
     "keys that nobody looks at": Plant(
         "a take-over passes over the keys that it names",
         _instead(write_take_over.TakeOvers, "_take_over", _without_keys),
-        examples=120,
+        examples=300,
     ),
     "unique for ever": Plant(
         "a job stands in the way of another when its period is over",
