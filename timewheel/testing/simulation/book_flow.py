@@ -135,7 +135,8 @@ def _settled(before: Dump, settle: Settle, outcome: Settled, now: Now) -> Dump:
     ended = replace(
         job, state=outcome.job_state, finished_at=now.wall_us, failures=settle.failures, losses=settle.losses,
         first_failed_at=settle.first_failed_at, result=settle.result, error=settle.error or job.error,
-        fault=settle.fault or job.fault,
+        fault=settle.fault or job.fault, fingerprint=settle.fingerprint or job.fingerprint,
+        reason=job.cancel_requested if outcome.job_state is JobState.CANCELLED else settle.reason,
     )  # fmt: skip
     jobs, attempts = {**before["jobs"], settle.job_id: ended}, {**before["attempts"], key: attempt}
     return {**before, "jobs": jobs, "attempts": attempts}
