@@ -37,7 +37,7 @@ class Operations:
         self._new_id = new_id
         self._spawn = spawn
         self._errands: dict[int, Errand] = {}
-        self._own: set[int] = set()  # begun here: durable, perhaps even over, before `resume` has read of them
+        self._taken: set[int] = set()  # begun here, or about to be: a read of `resume` may be older than that
         self._ending = False
         self._one_at_a_time = asyncio.Lock()  # of two alike that are asked for at once the second gets the first
 
@@ -54,7 +54,7 @@ class Operations:
         before = None
         while records := await self._around.store.operations(before=before, limit=_PAGE):
             for record in records:
-                if record.state is OperationState.RUNNING and record.number not in self._own:
+                if record.state is OperationState.RUNNING and record.number not in self._taken:
                     _log.info("%s goes on", operation_text(record.number))
                     self._begin(Errand(record, self._around))
             before = records[-1].number
@@ -75,7 +75,7 @@ class Operations:
             record = await self._record(kind, terms, matched, who)
             entry = who.entry("start", operation=operation_text(record.number), of=kind, matched=matched)
             self._around.writer.note(AddEntry(AUDIT, entry))
-            self._own.add(record.number)
+            self._taken.add(record.number)  # it is durable before we hear so
             await to_the_end(self._put(record))
             self._begin(Errand(record, self._around))
             return record
@@ -102,6 +102,7 @@ class Operations:
             errand.end()
 
     def _begin(self, errand: Errand) -> None:
+        self._taken.add(errand.number)
         self._errands[errand.number] = errand
         if self._ending:
             errand.end()

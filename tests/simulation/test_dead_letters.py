@@ -18,6 +18,7 @@ from timewheel import (
     JobNotFound,
     JournalBusy,
     JournalFull,
+    JournalUnavailable,
     JournalUnknown,
     NotSerializable,
     NotStarted,
@@ -586,6 +587,36 @@ def test_one_that_begins_while_old_ones_are_looked_for_is_one(after_ms: int) -> 
         assert (ended.state, ended.done, ended.skipped) == (DONE, 12, 0)
 
     bank.live(replay)
+    checked(bank, 12)
+
+
+def test_a_fault_while_old_ones_are_looked_for_begins_none_of_them_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("timewheel.operations._PAGE", 1)
+    bank = Bank(SlowStore(STORES["memory"](), commit_s=0.01))
+    pages = 0
+
+    async def begin(scheduler: Scheduler) -> None:
+        await bank.kill(scheduler, 12)
+        bank.down = False
+        await scheduler.dead_letters().replay(**WHO, canary=2, rate=Rate(1))
+
+    async def go_on(scheduler: Scheduler) -> None:
+        read = bank.store.operations
+
+        async def stutters(**which: Any) -> Any:
+            nonlocal pages
+            pages += 1
+            if pages == 2:
+                raise JournalUnavailable("the disk stuttered", path="memory")
+            return await read(**which)
+
+        monkeypatch.setattr(bank.store, "operations", stutters, raising=False)
+        await bank.machine.sleep(60)
+        monkeypatch.undo()
+
+    bank.live(begin)
+    bank.live(go_on)
+    assert pages > 2
     checked(bank, 12)
 
 
